@@ -34,11 +34,46 @@ export async function collect(
   throw new Problem('request_timeout', 'The connection closed before the answer was complete.');
 }
 
-/** The frames in the exact order that the vendor's clients expect. */
-export async function* frames(
+/** The frames in the exact order that the vendor's clients expect. Left at any time, they leave the parts. */
+export function frames(
   beginning: Beginning,
   parts: AsyncIterable<ModelPart>,
-): AsyncGenerator<ServerEvent> {
+): AsyncIterableIterator<ServerEvent> {
+  const source = parts[Symbol.asyncIterator]();
+  // A generator that was left before it read anything leaves nothing.
+  return leftWith(framesOf(beginning, { [Symbol.asyncIterator]: () => source }), () => source.return?.());
+}
+
+/** The same events; whoever leaves them before their end has that called, too, also before the first of them. */
+export function leftWith<Event>(
+  events: AsyncGenerator<Event>,
+  onLeft: () => Promise<unknown> | undefined,
+): AsyncIterableIterator<Event> {
+  let over = false;
+  return {
+    async next() {
+      try {
+        const next = await events.next();
+        over ||= next.done === true;
+        return next;
+      } catch (error) {
+        over = true;
+        throw error;
+      }
+    },
+    async return() {
+      const left = await events.return(undefined);
+      if (!over) await onLeft();
+      over = true;
+      return left;
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
+}
+
+async function* framesOf(beginning: Beginning, parts: AsyncIterable<ModelPart>): AsyncGenerator<ServerEvent> {
   const { body, estimate } = beginning;
   // Clients measure by it how full the model's window is; what the provider has counted comes at the end.
   const usage = { input_tokens: estimate, output_tokens: 0 };

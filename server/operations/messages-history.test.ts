@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { Message } from '../contract/api.ts';
 import { cpuMsOf } from '../test-cpu.ts';
-import { histories, newTurns, type Turn } from './messages-history.ts';
+import { histories, newTurns, sentTurns, type Turn } from './messages-history.ts';
 
 /** `u1 a1` as turns: who speaks, and what. */
 function turns(said: string): Turn[] {
@@ -10,6 +10,10 @@ function turns(said: string): Turn[] {
     .split(' ')
     .filter(Boolean)
     .map((word) => ({ role: word.startsWith('u') ? 'user' : 'assistant', text: word.slice(1) }));
+}
+
+function said(role: 'user' | 'assistant', text: string): Pick<Message, 'role' | 'parts'> {
+  return { role, parts: [{ type: 'text', text }] };
 }
 
 test.each<[what: string, stored: string, sent: string, fresh: string | null]>([
@@ -27,8 +31,17 @@ test.each<[what: string, stored: string, sent: string, fresh: string | null]>([
 });
 
 test('space at either end makes no difference', () => {
-  const stored = [{ role: 'assistant' as const, text: '\n\n1' }];
-  expect(newTurns([stored], turns('a1 u2'))).toEqual(turns('u2'));
+  const sent = (['\n\n1', '2'] as const).map((text, at) => said(at === 0 ? 'assistant' : 'user', text));
+  expect(newTurns([turns('a1')], sentTurns(sent, new Set()))).toEqual(turns('u2'));
+});
+
+test('one that is mostly space takes no longer', async () => {
+  const sent = [
+    said('user', `x${' '.repeat(4_000_000)}`),
+    ...Array.from({ length: 5000 }, () => said('user', 'a')),
+  ];
+  const spent = await cpuMsOf(() => newTurns([[]], sentTurns(sent, new Set())));
+  expect(spent).toBeLessThan(1000);
 });
 
 test('the second history counts where the first does not fit', () => {

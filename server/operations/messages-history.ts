@@ -5,6 +5,7 @@ import { givenAnew } from '../given-anew.ts';
 /** What one side said before the other spoke again. */
 export interface Turn {
   readonly role: 'user' | 'assistant';
+  /** Without the blanks around it, which clients change. */
   readonly text: string;
 }
 
@@ -29,7 +30,7 @@ export function histories(
 
 /** The turns of a request; `calls` are those of the client's tools, by their ids. */
 export function sentTurns(messages: readonly Said[], calls: ReadonlySet<string>): readonly Turn[] {
-  return messages.map(({ role, parts }) => ({ role: speaker(role), text: textOf(parts, calls) }));
+  return messages.map(({ role, parts }) => ({ role: speaker(role), text: textOf(parts, calls).trim() }));
 }
 
 /** The ids of all calls that a client knows of: those of our own tools are none of its business. */
@@ -117,7 +118,7 @@ function extended(known: number, turn: Turn, turns: readonly Turn[], shorter: re
 }
 
 function sameTurn(stored: Turn, sent: Turn | undefined): boolean {
-  return stored.role === sent?.role && stored.text.trim() === sent.text.trim();
+  return stored.role === sent?.role && stored.text === sent.text;
 }
 
 /** Steps and results of our own tools between two prompts are one answer to the client. */
@@ -131,7 +132,7 @@ function storedTurns(messages: readonly Message[], calls: ReadonlySet<string>): 
       turns[turns.length - 1] = { ...last, text: last.text + text };
     else turns.push({ role: speaker(role), text });
   }
-  return turns;
+  return turns.map((turn) => ({ ...turn, text: turn.text.trim() }));
 }
 
 /** Calls count by their ids: what a client sends of their arguments and results may be written in another way. */

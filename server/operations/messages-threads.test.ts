@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
 import { scriptedProvider } from '../test-provider.ts';
+import { createMessage } from './messages.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -85,4 +86,25 @@ test('a thread that is refused before anybody was asked leaves no session', asyn
   expect(refused).toMatchObject({ status: 429 });
   const { body } = await app.request('GET', '/api/v1/sessions', { token: grace.token });
   expect(body.data).toEqual([]);
+});
+
+test('a thread whose client left before it read anything of the answer goes on from the one before', async () => {
+  const first = await begunThread();
+  await upstream.script([
+    { reply: { text: 'A long enough answer to hang.' }, fail: { kind: 'hang', after_chunks: 4 } },
+  ]);
+  const controller = new AbortController();
+  const call = {
+    principal: await app.services.identity.authenticate(ada.token),
+    headers: {},
+    body: { model: 'chat:m', max_tokens: 100, ...goOn(first, more, true) },
+    signal: controller.signal,
+  } as unknown as Parameters<typeof createMessage>[0]; // all that the handler reads
+  const { body } = (await createMessage(call, app.services)) as { body: AsyncIterable<unknown> };
+  controller.abort();
+  await body[Symbol.asyncIterator]().return?.();
+  await upstream.script([{ reply: { text: 'Herons, then.' } }]);
+  // 409 as long as the run is still ending.
+  const goesOn = async () => (await post(goOn(first))).status;
+  await expect.poll(goesOn, { timeout: 20_000 }).toBe(200);
 });

@@ -3,6 +3,7 @@ import type { MessagesBlockParam, MessagesResponse, MessagesTool, Session } from
 import type { Call, ServerEvent, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { removeFiles } from './after-changes.ts';
+import { leftWith } from './messages-answer.ts';
 import type { ConversationPlace } from './messages-conversation.ts';
 import { refusal } from './messages-refusal.ts';
 import { instructionsOf, spoken } from './messages-request.ts';
@@ -131,22 +132,34 @@ async function orPutBack<Result>(thread: OpenThread, work: () => Promise<Result>
 }
 
 /** A client that hears of the end may go on at once, and one that has left before does not. */
-async function* keptFrames(
+function keptFrames(
   thread: OpenThread,
   events: AsyncIterable<ServerEvent>,
-): AsyncGenerator<ServerEvent> {
-  let kept = false;
-  try {
-    for await (const event of events) {
-      if (event.name === 'message_delta') {
-        await thread.keep();
-        kept = true;
+): AsyncIterableIterator<ServerEvent> {
+  const source = events[Symbol.asyncIterator]();
+  let settled = false;
+  const putBack = async (): Promise<void> => {
+    if (settled) return;
+    settled = true;
+    await thread.putBack();
+  };
+  async function* read(): AsyncGenerator<ServerEvent> {
+    try {
+      for await (const event of { [Symbol.asyncIterator]: () => source }) {
+        if (event.name === 'message_delta') {
+          await thread.keep();
+          settled = true;
+        }
+        yield event;
       }
-      yield event;
+    } finally {
+      await putBack();
     }
-  } finally {
-    if (!kept) await thread.putBack();
   }
+  return leftWith(read(), async () => {
+    await source.return?.();
+    await putBack();
+  });
 }
 
 async function sessionOf(

@@ -203,12 +203,17 @@ async function* nothing(estimate: number): AsyncGenerator<ModelPart> {
 /** Whatever becomes of the answer: read to its end, failed, or left, also before anything of it was read. */
 function endedBy<Part>(parts: AsyncIterable<Part>, end: () => Promise<void>): AsyncIterableIterator<Part> {
   const iterator = parts[Symbol.asyncIterator]();
+  let over: Promise<void> | undefined;
+  const endOnce = (): Promise<void> => {
+    over ??= end();
+    return over;
+  };
   const ended = async (next: IteratorResult<Part>): Promise<IteratorResult<Part>> => {
-    await end();
+    await endOnce();
     return next;
   };
   const failed = async (error: unknown): Promise<never> => {
-    await end();
+    await endOnce();
     throw error;
   };
   return {
@@ -217,7 +222,7 @@ function endedBy<Part>(parts: AsyncIterable<Part>, end: () => Promise<void>): As
       try {
         await iterator.return?.();
       } finally {
-        await end();
+        await endOnce();
       }
       return { done: true, value: undefined };
     },
