@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig } from '../../contract/config.ts';
 import { createLog } from '../../log.ts';
+import { cpuMsOf } from '../../test-cpu.ts';
 import { createMemoryTranscript } from '../memory/memory-transcript.ts';
 import { createRuntime, type Runtime } from '../runtime.ts';
 import { testQuery } from '../test-query.ts';
@@ -90,6 +91,15 @@ test('`models.small` names a session after its first exchange', async () => {
   expect(said).toContain('What is naan?');
   expect(said).toContain('It is a kind of bread.');
   expect(request?.body).not.toHaveProperty('tools');
+});
+
+test('an answer of signs without end is read in time', async () => {
+  await exchange({ reply: { text: `Naan${'*'.repeat(19_000)}explained` } });
+  const spent = await cpuMsOf(async () => {
+    await ask('Hi', 'Hi');
+    expect(await titles()).toEqual([`Hi → Naan`]);
+  });
+  expect(spent).toBeLessThan(700);
 });
 
 test.each([

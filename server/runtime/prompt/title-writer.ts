@@ -133,6 +133,8 @@ function answerOf(
 /** A title is not worth waiting long for. */
 const patience = { attempts: 2, pauseMs: 500, forgetsBeginnings: true };
 
+const longestLine = 1000;
+
 /** The first line that says something, without what models like to put around it. */
 function titleIn(answer: string): string {
   const lines = answer
@@ -140,6 +142,8 @@ function titleIn(answer: string): string {
     .split(/[\r\n\u2028\u2029]+/)
     .map((line) =>
       line
+        // To look for signs at the end of a line takes time by its square.
+        .slice(0, longestLine)
         .replaceAll(/[\p{Cc}\p{Bidi_Control}\s]+/gu, ' ')
         .replace(/^[\s#*"'“”«»`_]*(?:title:)?[\s*"'“”«»`_]*/i, '')
         .replace(/[\s."'“”«»`*_]+$/, ''),

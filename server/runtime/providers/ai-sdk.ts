@@ -18,9 +18,10 @@ import {
   type ModelRequest,
   type TokenCount,
 } from '../models/model.ts';
+import { mostCalls } from './answer-bounds.ts';
 import type { ProviderType } from './provider-definition.ts';
 import type { AnsweringModel } from './provider-factory.ts';
-import { cutShort, failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
+import { cutShort, failureOf, statusOf, timedOut, tooLong, withoutSecrets } from './provider-failures.ts';
 import { SentCalls } from './sent-calls.ts';
 import { Silence } from './silence.ts';
 import { StorableParts } from './storable-parts.ts';
@@ -231,6 +232,7 @@ function partOf(part: LanguageModelV4StreamPart, toolNames: Map<string, string>)
       return thought(part);
     case 'tool-input-start':
       toolNames.set(part.id, part.toolName);
+      if (toolNames.size > mostCalls) throw tooLong();
       return null;
     case 'tool-input-delta': {
       const { id, delta: json } = part;

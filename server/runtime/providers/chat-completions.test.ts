@@ -2,6 +2,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { expect, test } from 'vitest';
 import { serveAnswers, testOutbound } from '../../outbound/test-server.ts';
+import { cpuMsOf } from '../../test-cpu.ts';
 import { ModelFailure, type ModelRequest } from '../models/model.ts';
 import { streamFromSdk } from './ai-sdk.ts';
 import { openaiCompat } from './openai-compat.ts';
@@ -169,3 +170,27 @@ test('what nobody reads before its end comes in one piece where it is short, and
   await heardOf(byHand, { whole: true, maxTokens: 100_000 });
   expect(asked).toEqual([false, true, true]);
 });
+
+test.each<[string, (object | readonly object[])[]]>([
+  ['in one piece', [calls(12_000)]],
+  ['in many pieces', Array.from({ length: 40 }, () => calls(300))],
+  [
+    'of which most have no name',
+    [calls(900), ...Array.from({ length: 20 }, () => Array(900).fill({ function: {} }))],
+  ],
+])('calls without end are not taken, and are no hour of work: %s', async (_what, pieces) => {
+  const stream = pieces
+    .map((tool_calls) => `data: ${JSON.stringify({ choices: [{ delta: { tool_calls } }] })}\n\n`)
+    .join('');
+  const { byHand } = await opened('text/event-stream', () => stream);
+  let heard: unknown[] = [];
+  const spent = await cpuMsOf(async () => {
+    heard = await heardOf(byHand);
+  });
+  expect(spent).toBeLessThan(3000);
+  expect(heard.at(-1)).toMatchObject({ failed: 'provider_failed' });
+});
+
+function calls(count: number): object[] {
+  return Array.from({ length: count }, () => ({ function: { name: 'a' } }));
+}

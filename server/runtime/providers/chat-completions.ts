@@ -9,10 +9,11 @@ import type {
 } from '@ai-sdk/provider';
 import { generateId, StreamingToolCallTracker } from '@ai-sdk/provider-utils';
 import { textOf } from '../../outbound/outbound.ts';
-import { lineBytes, mostHeldBytes } from './answer-bounds.ts';
+import { lineBytes, mostCalls, mostHeldBytes } from './answer-bounds.ts';
 import { errorWithin } from './error-within.ts';
 import { dropLate } from './left-answer.ts';
 import type { AnsweringModel, LanguageCall, RequestBody } from './provider-factory.ts';
+import { tooLong } from './provider-failures.ts';
 import { refusalOf } from './refusal.ts';
 import { tokensInSilence } from './silence.ts';
 
@@ -185,6 +186,8 @@ class AnswerReader {
   readonly #nameless = new Map<number, ToolCall>();
   readonly #named = new Set<number>();
   #calls: StreamingToolCallTracker<ToolCallDelta> | null = null;
+  /** How many calls have begun. */
+  #begun = 0;
 
   /** Throws what the provider says instead. */
   read(piece: Piece): readonly StreamPart[] {
@@ -221,6 +224,8 @@ class AnswerReader {
       this.#refused = true;
       this.#say(refusal);
     }
+    // Of pieces without index and id each is compared with all calls.
+    if ((tool_calls?.length ?? 0) > mostCalls) throw tooLong();
     for (const call of tool_calls ?? []) this.#call(call);
   }
 
@@ -256,10 +261,16 @@ class AnswerReader {
     }
   }
 
+  #take(part: StreamPart): void {
+    if (part.type === 'tool-input-start') this.#begun += 1;
+    if (this.#begun > mostCalls) throw tooLong();
+    this.#parts.push(part);
+  }
+
   /** The SDK's own: which piece belongs to which call is a science where servers leave out index and id. */
   #tracker(): StreamingToolCallTracker<ToolCallDelta> {
     this.#calls ??= new StreamingToolCallTracker<ToolCallDelta>(
-      { enqueue: (part) => void this.#parts.push(part as StreamPart) }, // it makes nothing else
+      { enqueue: (part) => this.#take(part as StreamPart) }, // it makes nothing else
       {
         generateId,
         extractMetadata: ({ thoughtSignature }) =>

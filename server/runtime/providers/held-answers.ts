@@ -45,7 +45,7 @@ function linesIn(bytes: Buffer): number {
 }
 
 /** Of a refusal as much is read as its words may stand in. */
-function beginning(): Bound {
+export function beginning(): Bound {
   let left = mostRefusalBytes;
   return new TransformStream({
     transform(chunk, controller) {

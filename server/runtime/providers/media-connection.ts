@@ -4,6 +4,7 @@ import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { Problem } from '../../problem.ts';
 import { ModelFailure, problemOfModel } from '../models/model.ts';
 import { isUnauthorized } from './ai-sdk.ts';
+import { beginning } from './held-answers.ts';
 import { type ModelCalls, secretsOf, usable } from './open-model.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { BodyChange, FactoryCall, ProviderConnection } from './provider-factory.ts';
@@ -89,7 +90,8 @@ function watching(fetch: OutboundFetch, silence: Silence, sent: { any: boolean }
       },
     });
     const { status, statusText, headers, url } = response;
-    const watched = new Response(response.body.pipeThrough(bounded), { status, statusText, headers });
+    const read = response.ok ? response.body : response.body.pipeThrough(beginning());
+    const watched = new Response(read.pipeThrough(bounded), { status, statusText, headers });
     // Clients compare where an answer came from with where they asked.
     return Object.defineProperty(watched, 'url', { value: url });
   };

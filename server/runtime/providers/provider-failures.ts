@@ -155,13 +155,13 @@ function lengthsOf(words: string): string {
   return `prompt is too long: ${prompt} tokens > ${window} maximum`;
 }
 
-/** As Anthropic, OpenAI with its like, and Google say it; the more exact ones come first. */
+/** As Anthropic, OpenAI with its like, and Google say it; the more exact ones come first. Of digits without end each would be tried as the first. */
 const lengths = [
-  /(?<prompt>\d+) tokens > (?<window>\d+)/,
-  /(?<prompt>\d+) \+ (?<answer>\d+) > (?<window>\d+)/,
-  /context length is (?<window>\d+)\D+\d+ tokens \((?<prompt>\d+) in the \w+\D+(?<answer>\d+) in the completion/,
-  /context length is (?<window>\d+)\D+(?<prompt>\d+) (?:input )?tokens/,
-  /token count \((?<prompt>\d+)\) exceeds the maximum number of tokens allowed \((?<window>\d+)\)/,
+  /(?<prompt>\d{1,12}) tokens > (?<window>\d{1,12})/,
+  /(?<prompt>\d{1,12}) \+ (?<answer>\d{1,12}) > (?<window>\d{1,12})/,
+  /context length is (?<window>\d{1,12})\D+\d{1,12} tokens \((?<prompt>\d{1,12}) in the \w+\D+(?<answer>\d{1,12}) in the completion/,
+  /context length is (?<window>\d{1,12})\D+(?<prompt>\d{1,12}) (?:input )?tokens/,
+  /token count \((?<prompt>\d{1,12})\) exceeds the maximum number of tokens allowed \((?<window>\d{1,12})\)/,
 ];
 
 function isTooLong(words: string): boolean {
@@ -171,7 +171,7 @@ function isTooLong(words: string): boolean {
 }
 
 function wordsOf(error: unknown): string {
-  return `${messageOf(error)} ${bodyOf(error).slice(0, readLimit)}`;
+  return `${messageOf(error).slice(0, readLimit)} ${bodyOf(error).slice(0, readLimit)}`;
 }
 
 /** Of an error within a stream the client keeps what it read of it. */
