@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { scriptedSettings } from '../server-process.ts';
 import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
@@ -276,6 +277,42 @@ describe('going back', () => {
     expect(await readFile(file, 'utf8')).toBe('before\n');
     expect((await readdir(folder)).filter((name) => name.includes(`fate-${fate}`))).toHaveLength(1);
     expect(await messagesOf(id)).toHaveLength(2);
+  });
+
+  test('waits for another run that edits one of the files, and keeps nobody from the database meanwhile', async () => {
+    const { id, folder } = await say('start');
+    await mkdir(join(folder, 'held'));
+    await writeFile(join(folder, 'held/shared.txt'), 'one\ntwo\n');
+    await say('go', [view('held/shared.txt'), edit('held/shared.txt', 'one', 'ONE')], id);
+    const to_message_id = await promptOf(id, 'go');
+    const { transcript } = app.services.store;
+    const { recordChange } = transcript;
+    const [holds, goesOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const recording = vi.spyOn(transcript, 'recordChange').mockImplementationOnce(async (change) => {
+      holds.resolve();
+      await goesOn.promise;
+      await recordChange(change);
+    });
+    onTestFinished(() => recording.mockRestore());
+    const editing = say('elsewhere', [view('held/shared.txt'), edit('held/shared.txt', 'two', 'TWO')]);
+    await holds.promise;
+    const reverting = ask('POST', `/${id}/revert`, { to_message_id });
+    // Beside the file lies what the edit is to put in its place, and what the revert is.
+    await expect.poll(async () => (await readdir(join(folder, 'held'))).length).toBe(3);
+    // What it does next is to ask for the file, which shows nowhere.
+    await sleep(200);
+    const started = performance.now();
+    const unrelated = ask('POST', '', { title: 'Meanwhile' });
+    await sleep(200);
+    goesOn.resolve();
+    expect((await unrelated).status).toBe(201);
+    await editing;
+    expect(await reverting).toMatchObject({ status: 409, body: { code: 'revert_conflict' } });
+    // Whoever waits for the one connection that writes gives up after 30 seconds.
+    expect(performance.now() - started).toBeLessThan(20_000);
+    expect(await readFile(join(folder, 'held/shared.txt'), 'utf8')).toBe('ONE\nTWO\n');
+    expect(await readdir(join(folder, 'held'))).toEqual(['shared.txt']);
+    expect(await rolesOf(id)).toHaveLength(8);
   });
 
   test('follows no link out of the workspace, and puts back no bytes that it never kept', async () => {

@@ -206,6 +206,58 @@ describe('a stream that is asked for again', () => {
     expect(whole.events.slice(0, first.events.length)).toEqual(first.events);
     expect(whole.events[0]).toMatchObject({ id: '1' });
   });
+
+  test('is refused once the events of that run are no longer kept', async () => {
+    const key = newKey();
+    expect((await streamed(key)).events.at(-1)?.event).toBe('done');
+    await forgetEvents();
+    const gone = await app.stream('POST', '/api/v1/query/stream', {
+      token: ada.token,
+      body: { prompt: 'Stream' },
+      headers: { 'idempotency-key': key },
+    });
+    expect(gone.status).toBe(410);
+    expect(await gone.json()).toMatchObject({ code: 'events_expired' });
+  });
+});
+
+/** As housekeeping does a week later. */
+const forgetEvents = () => app.services.store.runs.pruneEvents(new Date(Date.now() + 60_000));
+
+test('a query whose caller went away is refused once its answer is no longer kept, and fails as before if it failed', async () => {
+  await upstream.script([
+    { when: { last_user: '^Fail' }, fail: { kind: 'status', status: 401 } },
+    { reply: { text: 'Yes, in the end.', hold_after_chunks: 1 } },
+  ]);
+  const [answered, failed] = [newKey(), newKey()];
+  const leave = new AbortController();
+  const left = fetch(`${app.url}/api/v1/query`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${ada.token}`,
+      'content-type': 'application/json',
+      'idempotency-key': answered,
+    },
+    body: JSON.stringify({ prompt: 'Answer.' }),
+    signal: leave.signal,
+  });
+  await upstream.latest(({ outcome }) => outcome === 'open');
+  leave.abort();
+  await expect(left).rejects.toThrow('abort');
+  await upstream.releaseHeld();
+  const newest = async () =>
+    (await app.request('GET', '/api/v1/runs?limit=1', { token: ada.token })).body.data[0];
+  await expect.poll(async () => (await newest()).status).toBe('completed');
+  const ask = (prompt: string, key: string) => post('/api/v1/query', { prompt }, key);
+  const { status, body } = await ask('Fail.', failed);
+  expect(status).toBe(502);
+  await forgetEvents();
+  const asked = (await upstream.requests()).length;
+  const gone = await ask('Answer.', answered);
+  expect([gone.status, gone.body.code]).toEqual([410, 'events_expired']);
+  const again = await ask('Fail.', failed);
+  expect(again).toMatchObject({ status, body: { code: body.code, detail: body.detail } });
+  expect(await upstream.requests()).toHaveLength(asked);
 });
 
 test('a key that is shown once is kept sealed', async () => {

@@ -13,13 +13,17 @@ import {
   searcher,
 } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
+import { eventsExpired, type FoundRun, requireKept } from './kept-events.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
 import { requireStillValid } from './still-valid.ts';
 
 export const createQuery: Handler<'createQuery'> = async (call, services) => {
   const { principal, signal } = call;
-  const { runId, notices } = await runOf(call, 'deny', services);
+  const { runId, notices, earlier } = await runOf(call, 'deny', services);
+  // Why it failed stands in the run, and is told for as long as the run is there; what it answered stood in its events.
+  if (earlier?.run.status === 'failed') throw failureOf(earlier.run);
+  if (earlier) requireKept(earlier, 0);
   for await (const event of services.runtime.follow(runId, { after: 0, follow: true, signal })) {
     if (event.name === 'done') return { status: 200, headers: quotaNotice(notices), body: event.data };
     if (event.name === 'error') throw await failure(principal, runId, services);
@@ -30,7 +34,8 @@ export const createQuery: Handler<'createQuery'> = async (call, services) => {
 
 export const streamQuery: Handler<'streamQuery'> = async (call, services) => {
   const { signal } = call;
-  const { runId, notices } = await runOf(call, 'wait', services);
+  const { runId, notices, earlier } = await runOf(call, 'wait', services);
+  if (earlier) requireKept(earlier, 0);
   return {
     status: 200,
     type: 'text/event-stream',
@@ -57,17 +62,25 @@ function sessionToBe(id: string, workspace: Pick<Home, 'id'>): AskedSession {
   return { id, workspace_id: workspace.id, ...nothing };
 }
 
+interface RunOfQuery extends Pick<StartedRun, 'runId' | 'notices'> {
+  /** As it stands, of a query that came before. */
+  readonly earlier: FoundRun | null;
+}
+
 /** The run of the query; of one that came before, the run that it began then. */
 async function runOf(
   { principal, body, earlierRun, signal }: Pick<Call<'createQuery'>, 'earlierRun'> & Asking,
   onUnanswered: 'wait' | 'deny',
   services: Services,
-): Promise<Pick<StartedRun, 'runId' | 'notices'>> {
-  if (earlierRun === null)
-    return services.store.preparing(() => startQuery({ principal, body, signal }, onUnanswered, services));
-  if (!(await services.store.runs.find(principal, earlierRun)))
-    throw new Problem('not_found', 'The run that this query began is gone, or it is not yours.');
-  return { runId: earlierRun, notices: [] };
+): Promise<RunOfQuery> {
+  const { store } = services;
+  if (earlierRun === null) {
+    const asking = { principal, body, signal };
+    return { ...(await store.preparing(() => startQuery(asking, onUnanswered, services))), earlier: null };
+  }
+  const earlier = await store.runs.find(principal, earlierRun);
+  if (!earlier) throw new Problem('not_found', 'The run that this query began is gone, or it is not yours.');
+  return { runId: earlierRun, notices: [], earlier };
 }
 
 /** Everything that can be refused is refused before anything is stored. */
@@ -208,5 +221,8 @@ function queryIn(
 }
 
 async function failure(principal: Principal, runId: string, { store }: Services): Promise<Problem> {
-  return failureOf((await store.runs.find(principal, runId))?.run);
+  const found = await store.runs.find(principal, runId);
+  // Only one that failed ends with an error: of another the events were forgotten after it was looked at and before they
+  // were read.
+  return found && found.run.status !== 'failed' ? eventsExpired(found) : failureOf(found?.run);
 }

@@ -2,6 +2,7 @@
 import type { Run, RuntimeEvent } from '../contract/api.ts';
 import type { Call, Handler, Principal, ServerEvent, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { requireKept } from './kept-events.ts';
 
 export const listRuns: Handler<'listRuns'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -24,18 +25,14 @@ export const streamRunEvents: Handler<'streamRunEvents'> = async (call, services
   const { store, runtime } = services;
   const found = await store.runs.find(call.principal, call.path.run_id);
   if (!found) throw missing();
-  const { run, firstEventId } = found;
+  const { run } = found;
   const after = cursorOf(call);
   if (after > run.last_event_id)
     throw new Problem(
       'invalid_request',
       `The run has no event ${after} yet; its newest is ${run.last_event_id}.`,
     );
-  if (after < firstEventId - 1)
-    throw new Problem(
-      'events_expired',
-      `The events up to ${firstEventId - 1} are no longer kept; read the run and the messages of session ${run.session_id} instead.`,
-    );
+  requireKept(found, after);
   // All that an ended run will ever say is stored: there is nothing to wait for.
   const follow = call.query.follow && run.ended_at === null;
   const events = runtime.follow(run.id, { after, follow, signal: call.signal });

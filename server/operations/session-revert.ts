@@ -47,19 +47,40 @@ export async function revertTo(
   return { ...diff, dry_run, reverted_messages: plan.messages, conflicts };
 }
 
+type RevertPlan = Awaited<ReturnType<Services['store']['history']['planRevert']>>;
+type PutBackPlan = Awaited<ReturnType<Services['runtime']['planPutBack']>>;
+
+/**
+ * Takes the files first and then the database, as a tool does that changes a file and records it. The other way round,
+ * the two would wait for each other, and on SQLite everybody else who writes for both.
+ */
+async function carryOut(
+  principal: Principal,
+  plan: RevertPlan,
+  files: boolean,
+  putBack: PutBackPlan,
+  store: Services['store'],
+): Promise<void> {
+  const staged = await putBack.stage();
+  try {
+    await staged.locked(() => goBack(principal, plan, files, staged, store));
+  } finally {
+    await staged.clear();
+  }
+}
+
 /**
  * The files change within the transaction: should it fail, they are as they were. Where its answer alone was lost, the
  * database tells what became of it. Where it cannot, they stay as they were to become: asked again, nothing stands in
  * the way of that.
  */
-async function carryOut(
+async function goBack(
   principal: Principal,
-  plan: Awaited<ReturnType<Services['store']['history']['planRevert']>>,
+  plan: RevertPlan,
   files: boolean,
-  putBack: Awaited<ReturnType<Services['runtime']['planPutBack']>>,
+  staged: Pick<Awaited<ReturnType<PutBackPlan['stage']>>, 'apply' | 'undo'>,
   store: Services['store'],
 ): Promise<void> {
-  const staged = await putBack.stage();
   let applied = false;
   try {
     await store.history.revert(principal, plan, files, async () => {
@@ -75,14 +96,12 @@ async function carryOut(
         cause: error,
       });
     throw error;
-  } finally {
-    await staged.clear();
   }
 }
 
 async function outcomeOf(
   principal: Principal,
-  { sessionId, messageId }: Awaited<ReturnType<Services['store']['history']['planRevert']>>,
+  { sessionId, messageId }: RevertPlan,
   { history }: Services['store'],
 ): Promise<'done' | 'undone' | 'unknown'> {
   try {

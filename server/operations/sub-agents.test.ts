@@ -1,6 +1,7 @@
 /** Agents that agents start, over HTTP: asked through one stream, hidden in lists, counted once, deleted with their parent. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { Problem } from '../problem.ts';
 import {
   type Account,
   type Json,
@@ -290,6 +291,60 @@ test.each([
   },
   30_000,
 );
+
+test('that has ended and whose events are no longer kept is not waited for: what its run and its session say is told', async () => {
+  const resuming = await testApp({
+    config: { providers: { scripted: scriptedProvider(upstream, 'scripted-1') } },
+    settings: { leaseSeconds: 4 },
+  });
+  onTestFinished(() => resuming.close());
+  const { token } = await resuming.register('bob');
+  await upstream.script([
+    { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: ['Wait.', 'Answer.', 'Fail.'].map(errand) } },
+    { when: { last_user: '^Go' }, reply: { text: 'Over.' } },
+    { when: { last_user: '^Answer' }, reply: { text: 'It is there.', hold_after_chunks: 1 } },
+    { when: { last_user: '^Fail' }, fail: { kind: 'status', status: 401 } },
+    { reply: { text: 'So far I see nothing. '.repeat(20), hold_after_chunks: 5 } },
+  ]);
+  const events: Json[] = [];
+  const of = (type: string) => events.filter((event) => event.type === type);
+  const textOf = async (path: string) => (await resuming.stream('GET', path, { token })).text();
+  const untilEnded = (runId: string) =>
+    expect.poll(() => textOf(`/api/v1/runs/${runId}`)).not.toContain('"ended_at":null');
+  const endAll = async () => {
+    await expect.poll(() => of('agent_started').length).toBe(3);
+    const [waiting] = of('agent_started');
+    const told = () => textOf(`/api/v1/runs/${waiting.run_id}/events?follow=false`);
+    await expect.poll(told).toContain('text_delta');
+    await resuming.request('POST', `/api/v1/sessions/${waiting.session_id}/interrupt`, { token });
+    await untilEnded(waiting.run_id);
+    await upstream.releaseHeld();
+    for (const { run_id } of of('agent_started')) await untilEnded(run_id);
+  };
+  const { transcript, runs } = resuming.services.store;
+  // All of them end before any of that is stored with their starter, whose process is then cut off; and housekeeping comes
+  // by before it goes on, for which nobody waits a week here.
+  const finishing = vi.spyOn(transcript, 'finishAgent').mockImplementationOnce(async () => {
+    await endAll();
+    await runs.pruneEvents(new Date(Date.now() + 60_000));
+    throw new Problem('database_unavailable', 'The database is away.');
+  });
+  onTestFinished(() => finishing.mockRestore());
+  const body = { prompt: 'Go.' };
+  const response = await resuming.stream('POST', '/api/v1/query/stream', { token, body });
+  for await (const { data } of readEvents(response)) events.push(data);
+  const done = events.at(-1);
+  expect(done).toMatchObject({ status: 'completed', content: [{ text: 'Over.' }] });
+  expect(done.tool_results.map(({ content }: Json) => content)).toEqual([
+    expect.stringMatching(/^The agent was interrupted\.\n\nSo far /),
+    'It is there.',
+    expect.stringMatching(/^The agent failed: provider_refused: /),
+  ]);
+  expect(of('run_resumed')).not.toEqual([]);
+  expect(of('agent_started')).toHaveLength(3);
+  const statuses = of('agent_finished').map(({ status }) => status);
+  expect(statuses.sort()).toEqual(['completed', 'failed', 'interrupted']);
+});
 
 test('is refused what nobody can allow, where nobody is asked', async () => {
   await scriptWriter('five.txt');

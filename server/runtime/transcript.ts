@@ -228,6 +228,9 @@ export interface RunEnd {
   readonly events: readonly NumberedEvent[];
 }
 
+/** How a run has ended, as its row tells it: longer than its events do. */
+export type RunOutcome = Pick<RunEnd, 'status' | 'stopReason' | 'error'>;
+
 /** A permission that a person gave for more than one call. */
 export interface Grant {
   readonly toolName: string;
@@ -430,6 +433,8 @@ export interface Transcript {
   ): Promise<readonly { readonly runId: string; readonly interrupt: InterruptReason | null }[]>;
   /** Whether somebody has asked for the run to stop; `lease_lost` where it is gone with its session. */
   readInterrupt(runId: string): Promise<InterruptReason | null>;
+  /** Null while it has not ended; `deleted` where it is gone with its session. */
+  readOutcome(runId: string): Promise<RunOutcome | 'deleted' | null>;
   /** Those of the runs, ended or not, that are still there and whose people may run agents where they are. */
   readInForce(runIds: readonly string[]): Promise<readonly string[]>;
   /** The leases of all runs that have not ended. */

@@ -46,8 +46,9 @@ export interface SessionHistory {
   /** Throws `not_found`, `message_conflict` for a message that is no prompt, `session_busy`. */
   planRevert(reach: Reach, sessionId: string, messageId: string): Promise<RevertPlan>;
   /**
-   * Takes the message and what came after it out of the history. `putBack` is called within the transaction, and names
-   * whether files were put back; when it rejects, nothing has happened. Throws `session_busy` where the plan is void.
+   * Takes the message and what came after it out of the history. `putBack` is called within the transaction, so that it
+   * may wait for nobody who waits for the database; when it rejects, nothing has happened. `files` says whether files are
+   * put back. Throws `session_busy` where the plan is void.
    */
   revert(reach: Reach, plan: RevertPlan, files: boolean, putBack: () => Promise<void>): Promise<void>;
   /** Whether the message is out of the history; one that is on its way out is waited for. Throws `not_found`. */

@@ -442,6 +442,13 @@ describeStores('A run', (store, engine) => {
     expect(await store().transcript.readEvents(old.runId, 0, 9)).toEqual([]);
     expect(await store().transcript.readEvents(recent.runId, 0, 9)).toHaveLength(2);
     expect((await readRun(reach, old.runId))?.last_event_id).toBe(2);
+    const outcome = (runId: string) => store().transcript.readOutcome(runId);
+    expect(await outcome(old.runId)).toEqual({
+      status: 'interrupted',
+      stopReason: 'interrupted',
+      error: null,
+    });
+    expect([await outcome(active.runId), await outcome('run_none')]).toEqual([null, 'deleted']);
     expect(await store().runs.pruneEvents(engine.clock.now())).toBe(0);
   });
 

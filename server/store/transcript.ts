@@ -85,6 +85,8 @@ interface Resumption extends RunOfSession {
   readonly events: readonly NumberedEvent[];
 }
 
+type RunOutcome = Pick<RunEnd, 'status' | 'stopReason' | 'error'>;
+
 /** What quotas have to say to a run at work. */
 interface RunQuotas {
   /** Why it may not go on, in a sentence; null where it may. */
@@ -159,6 +161,8 @@ export interface Transcript {
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   renewLeases(owner: string, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
   readInterrupt(runId: string): Promise<InterruptReason | null>;
+  /** How the run has ended; null while it has not, `deleted` where it is gone with its session. */
+  readOutcome(runId: string): Promise<RunOutcome | 'deleted' | null>;
   /** Those of the runs, ended or not, that are still there and whose people may run agents where they are. */
   readInForce(runIds: readonly string[]): Promise<readonly string[]>;
   readLeases(): Promise<readonly SeenLease[]>;
@@ -324,6 +328,11 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         // One that was deleted with its workspace is nobody's any more.
         return row ? row.interrupt_requested : 'lease_lost';
       }),
+    readOutcome: (runId) =>
+      database.read('installation', async (sql) => {
+        const row = await sql<RunRow>('runs').where({ id: runId }).first('status', 'stop_reason', 'error');
+        return row ? outcomeOf(row) : 'deleted';
+      }),
     readInForce: (runIds) => database.read('installation', (sql) => runsInForce(sql, runIds)),
     readLeases: () => held.list(),
     takeRun: (seen, owner) => held.take(seen, owner),
@@ -333,6 +342,13 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     },
     handOver: (owner, runIds) => held.handOver(owner, runIds),
   };
+}
+
+function outcomeOf({ status, stop_reason, error }: Pick<RunRow, 'status' | 'stop_reason' | 'error'>) {
+  if (status !== 'completed' && status !== 'failed' && status !== 'interrupted') return null;
+  // The reason is stored with the status of an end.
+  const stopReason = stop_reason as RunEnd['stopReason'];
+  return { status, stopReason, error: error === null ? null : JSON.parse(error) };
 }
 
 async function hasEarlierRun(sql: Knex, { sessionId, runNumber }: RunPlace): Promise<boolean> {

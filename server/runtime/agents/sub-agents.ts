@@ -1,5 +1,5 @@
 /** Has another agent do an errand for a run: starts it once, bridges what it asks people, and brings back its answer. */
-import type { InterruptReason, RuntimeEvent, Usage } from '../../contract/api.ts';
+import type { InterruptReason, MessagePart, RuntimeEvent, StopReason, Usage } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import { Problem } from '../../problem.ts';
 import type { EventLog } from '../events/event-log.ts';
@@ -138,7 +138,7 @@ async function follow(
     const options = { after: 0, follow: true, signal };
     for await (const event of followEvents(agent.runId, options, scope.transcript, scope.hub)) {
       if (live && event.name === 'runtime') await bridge(scope, log, call, event.data, told, asked);
-      const ending = endingOf(event);
+      const ending = await endingOf(scope, agent, event);
       if (ending) return ending;
     }
     return null;
@@ -261,18 +261,45 @@ async function toldOf(scope: RunScope, { toolCallId }: AgentCall, agent: Started
   }
 }
 
-function endingOf(event: NumberedEvent): Ending | null {
-  if (event.name === 'error')
-    return { status: 'failed', output: failure(`The agent failed: ${event.data.error}`) };
-  if (event.name !== 'done') return null;
-  const { status, stop_reason, content } = event.data;
+async function endingOf(
+  { transcript }: RunScope,
+  agent: StartedAgent,
+  event: NumberedEvent,
+): Promise<Ending | null> {
+  if (event.name === 'done') return endedWith(event.data.status, event.data.stop_reason, event.data.content);
+  if (event.name !== 'error') return null;
+  // The error may stand for events that are no longer kept: how the run went its row tells longer than they do.
+  const outcome = await transcript.readOutcome(agent.runId);
+  if (outcome === null || outcome === 'deleted') return failedWith(event.data.error);
+  const { status, stopReason, error } = outcome;
+  if (status === 'failed') return failedWith(error ? `${error.code}: ${error.message}` : event.data.error);
+  return endedWith(status, stopReason, await lastAnswer(transcript, agent));
+}
+
+function failedWith(error: string): Ending {
+  return { status: 'failed', output: failure(`The agent failed: ${error}`) };
+}
+
+function endedWith(
+  status: 'completed' | 'interrupted',
+  stopReason: StopReason,
+  content: readonly MessagePart[],
+): Ending {
   const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('');
   const said = clip(text);
   if (status === 'interrupted')
     return { status, output: failure(['The agent was interrupted.', said].filter(Boolean).join('\n\n')) };
-  if (stop_reason !== 'end_turn' && stop_reason !== 'stop_sequence')
-    return { status, output: success(`[The agent stopped early: ${stop_reason}.]\n\n${said}`) };
+  if (stopReason !== 'end_turn' && stopReason !== 'stop_sequence')
+    return { status, output: success(`[The agent stopped early: ${stopReason}.]\n\n${said}`) };
   return { status, output: success(said || 'The agent is done and said nothing.') };
+}
+
+async function lastAnswer(
+  transcript: RunScope['transcript'],
+  { sessionId, runId }: StartedAgent,
+): Promise<readonly MessagePart[]> {
+  const messages = await transcript.readMessages(sessionId, runId);
+  return messages.findLast(({ run_id, role }) => run_id === runId && role === 'assistant')?.parts ?? [];
 }
 
 function clip(text: string): string {

@@ -5,7 +5,7 @@ import type { EventHub } from './event-hub.ts';
 /** How many events are read at once; fewer where they are long. A slow reader holds no more than these. */
 const batchSize = 32;
 
-/** After so many looks that found nothing, somebody asks whether the run is still there. */
+/** After so many looks that found nothing, somebody asks whether anything may still come. */
 const trustedSilences = 10;
 
 export interface FollowOptions {
@@ -16,14 +16,16 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
+type FollowedTranscript = Pick<Transcript, 'readEvents' | 'readOutcome'>;
+
 /**
- * Every event after the cursor, once and in order, up to `done` or `error`. Of a run that is deleted meanwhile no event
- * tells the end: an `error` that is stored nowhere does.
+ * Every event after the cursor, once and in order, up to `done` or `error`. Of a run that is deleted meanwhile, or whose
+ * events are no longer kept, no event tells the end: an `error` that is stored nowhere does.
  */
 export async function* followEvents(
   runId: string,
   { after, follow, signal }: FollowOptions,
-  transcript: Pick<Transcript, 'readEvents' | 'readInterrupt'>,
+  transcript: FollowedTranscript,
   hub: EventHub,
 ): AsyncGenerator<NumberedEvent> {
   let cursor = after;
@@ -45,8 +47,9 @@ export async function* followEvents(
       if (!follow) return;
       if (silences === trustedSilences) {
         silences = 0;
-        if ((await transcript.readInterrupt(runId)) === 'lease_lost') {
-          yield { seq: cursor + 1, name: 'error', data: { error: 'not_found: The run was deleted.' } };
+        const error = await whySilent(runId, cursor, transcript);
+        if (error !== null) {
+          yield { seq: cursor + 1, name: 'error', data: { error } };
           return;
         }
       }
@@ -55,4 +58,18 @@ export async function* followEvents(
       ticket.drop();
     }
   }
+}
+
+/** Why nothing will come any more; null where something may. */
+async function whySilent(
+  runId: string,
+  cursor: number,
+  transcript: FollowedTranscript,
+): Promise<string | null> {
+  const outcome = await transcript.readOutcome(runId);
+  if (outcome === null) return null;
+  if (outcome === 'deleted') return 'not_found: The run was deleted.';
+  // Its last event was stored with its end: it may have come since the last look, and is there by now if it is kept.
+  const [left] = await transcript.readEvents(runId, cursor, 1);
+  return left ? null : 'events_expired: The run has ended, and its events are no longer kept.';
 }

@@ -54,7 +54,7 @@ test.each([true, false])(
     const stored = [chunk(1), chunk(2), chunk(3), { ...end, seq: 4 }];
     const transcript = {
       readEvents: async (_runId: string, after: number) => stored.slice(after, after + 1),
-      readInterrupt: async () => null,
+      readOutcome: async () => null,
     };
     const hub = createEventHub();
     hub.begin('run_1');
@@ -75,7 +75,7 @@ test('a reader goes from the store to what is recent and back, and misses nothin
       asked.push(after);
       return stored.slice(after, after + limit);
     },
-    readInterrupt: async () => null,
+    readOutcome: async () => null,
   };
   const tell = (...events: NumberedEvent[]) => {
     stored.push(...events);

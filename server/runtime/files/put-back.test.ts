@@ -3,7 +3,10 @@ import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { withFileLock } from '../tools/file-content.ts';
+import { resolvePath } from '../tools/workspace-path.ts';
 import type { FileToPutBack } from './pending-file.ts';
 import { planPutBack } from './put-back.ts';
 
@@ -107,6 +110,27 @@ describe('files', () => {
     await expect(staged.apply()).rejects.toMatchObject({ name: 'FileMoved' });
     await staged.clear();
     expect(await found()).toEqual({ ...now, 'b/b': 'by somebody else' });
+  });
+
+  test('are held together by one at a time, whichever of them each names first', async () => {
+    await put(now);
+    const plans = [files, files.toReversed()].map((some) => planPutBack(folder, shared, some));
+    const staged = await Promise.all(plans.map(async (plan) => (await plan).stage()));
+    const told: string[] = [];
+    const work = async (who: string) => {
+      told.push(`${who} begins`);
+      await sleep(50);
+      told.push(`${who} ends`);
+    };
+    const edited = await resolvePath('b/b', folder);
+    await Promise.all([
+      withFileLock(edited, () => work('an edit')),
+      ...staged.map((one) => one.locked(() => work('putting back'))),
+    ]);
+    const inTurn = ['an edit', 'putting back', 'putting back'];
+    expect(told).toEqual(inTurn.flatMap((who) => [`${who} begins`, `${who} ends`]));
+    for (const one of staged) await one.clear();
+    expect(await found()).toEqual(now);
   });
 
   test('are told apart by why they cannot come back', async () => {

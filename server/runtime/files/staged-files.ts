@@ -10,7 +10,15 @@ import type { PendingFile } from './pending-file.ts';
 
 /** Contents that wait beside their files. */
 export interface StagedFiles {
-  /** Puts them in their files' places. If one cannot be, those before it are as they were, and it rejects. */
+  /**
+   * Does the work while no tool of another session edits these files. Such a tool holds its file and waits for the
+   * database, to record the change: whoever is in a transaction must not ask for files, or each waits for the other.
+   */
+  locked<T>(work: () => Promise<T>): Promise<T>;
+  /**
+   * Puts them in their files' places: to be called within `locked`. If one cannot be, those before it are as they were,
+   * and it rejects.
+   */
   apply(): Promise<void>;
   /** Makes an `apply` undone. */
   undo(): Promise<void>;
@@ -41,7 +49,7 @@ export async function stage(pending: readonly PendingFile[]): Promise<StagedFile
     await clear();
     throw error;
   }
-  const replaceAll = async () => {
+  const apply = async () => {
     for (const one of staged) await assertAsChecked(one);
     try {
       for (const one of staged) {
@@ -53,9 +61,10 @@ export async function stage(pending: readonly PendingFile[]): Promise<StagedFile
       throw error;
     }
   };
-  // Always in the same order, so that no two wait for each other.
-  const paths = staged.map(({ path }) => path).toSorted((a, b) => (a.real < b.real ? -1 : 1));
-  return { clear, undo, apply: () => locked(paths, replaceAll) };
+  // Always in the same order, so that no two wait for each other; and each once, since a lock waits for itself, too.
+  const paths = new Map(staged.map(({ path }) => [path.real, path]));
+  const inOrder = [...paths.values()].toSorted((a, b) => (a.real < b.real ? -1 : 1));
+  return { locked: (work) => locked(inOrder, work), apply, undo, clear };
 }
 
 async function removeBeside({ path, content, backup }: StagedFile): Promise<void> {
@@ -64,8 +73,7 @@ async function removeBeside({ path, content, backup }: StagedFile): Promise<void
   });
 }
 
-/** No tool of another session edits these files meanwhile. */
-function locked(paths: readonly ResolvedPath[], work: () => Promise<void>): Promise<void> {
+function locked<T>(paths: readonly ResolvedPath[], work: () => Promise<T>): Promise<T> {
   const [first, ...rest] = paths;
   return first ? withFileLock(first, () => locked(rest, work)) : work();
 }

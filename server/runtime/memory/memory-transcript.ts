@@ -4,7 +4,15 @@ import { Problem } from '../../problem.ts';
 import { addCosts } from '../models/cost.ts';
 import { noUsage } from '../models/model.ts';
 import { addUsage } from '../runs/spending.ts';
-import type { Grant, NewFileChange, NewMessage, NumberedEvent, SeenFile, Transcript } from '../transcript.ts';
+import type {
+  Grant,
+  NewFileChange,
+  NewMessage,
+  NumberedEvent,
+  RunOutcome,
+  SeenFile,
+  Transcript,
+} from '../transcript.ts';
 import { createMemoryAgents } from './memory-agents.ts';
 import { createMemoryPlans } from './memory-plans.ts';
 
@@ -36,7 +44,8 @@ interface StoredRun {
   cost: number;
   interrupted: boolean;
   begun: boolean;
-  ended: boolean;
+  /** Null while it has not ended. */
+  outcome: RunOutcome | null;
 }
 
 export function createMemoryTranscript(): MemoryTranscript {
@@ -77,7 +86,7 @@ export function createMemoryTranscript(): MemoryTranscript {
     run.cost = addCosts(run.cost, cost) ?? run.cost;
   };
   const openRuns = (sessionId: string) =>
-    [...runs.values()].filter((run) => run.sessionId === sessionId && !run.ended);
+    [...runs.values()].filter((run) => run.sessionId === sessionId && !run.outcome);
   const filesOf = (sessionId: string) => {
     const files = seen.get(sessionId) ?? new Map<string, SeenFile>();
     seen.set(sessionId, files);
@@ -105,7 +114,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       agents.note(run);
       if (approval) plans.approve(sessionId, id, approval);
       const runNumber = runs.size + 1;
-      const state = { usage: noUsage, cost: 0, interrupted: false, begun: false, ended: false };
+      const state = { usage: noUsage, cost: 0, interrupted: false, begun: false, outcome: null };
       runs.set(id, { sessionId, runNumber, events: [...events], ...state });
       addMessages(id, sessionId, prompt);
       return { runNumber, notices: [] };
@@ -231,14 +240,15 @@ export function createMemoryTranscript(): MemoryTranscript {
       return plans.mark(runId, id, status);
     },
     rejectPlan: (planId, comment) => plans.reject(planId, comment),
-    async endRun({ runId, sessionId, status, messages: added, usage, cost, events, excluded = [] }) {
+    async endRun({ runId, sessionId, messages: added, usage, cost, events, excluded = [], ...end }) {
       count(runId, usage, cost);
-      plans.end(runId, status);
+      plans.end(runId, end.status);
       for (const started of agents.startedBy(runId)) runOf(started).interrupted = true;
       for (const message of messages.get(sessionId) ?? [])
         if (excluded.includes(message.id)) message.excluded = true;
       addMessages(runId, sessionId, added);
-      runOf(runId).ended = true;
+      const { status, stopReason, error } = end;
+      runOf(runId).outcome = { status, stopReason, error };
       append(runId, events);
     },
     async readEvents(runId, after, limit) {
@@ -251,6 +261,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     },
     async readInterrupt(runId) {
       return runOf(runId).interrupted ? 'requested' : null;
+    },
+    async readOutcome(runId) {
+      return runOf(runId).outcome;
     },
     async readInForce(runIds) {
       return runIds;
