@@ -1,7 +1,9 @@
 /** Bounds what the vendors' own clients hold of an answer: they read events, and answers in one piece, however long they are. */
+import { createParser } from 'eventsource-parser';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { SseEventEnds } from '../sse-event-ends.ts';
-import { lineBytes, mostHeldBytes } from './answer-bounds.ts';
+import { lineBytes, mostCalls, mostHeldBytes } from './answer-bounds.ts';
+import { tooLong } from './provider-failures.ts';
 import { mostRefusalBytes } from './refusal.ts';
 
 const lineFeed = 0x0a;
@@ -25,9 +27,11 @@ type Bound = TransformStream<Uint8Array, Uint8Array>;
 function boundOf(contentType: string): Bound {
   // An answer that says what it is in no known way is read as whatever was asked for, and may be either.
   const ends = /^application\/json\b/i.test(contentType) ? null : new SseEventEnds();
+  const crowd = new CrowdedEvents();
   let held = 0;
   return new TransformStream({
     transform(chunk, controller) {
+      if (ends && crowd.areIn(chunk)) return controller.error(tooLong());
       const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
       const end = ends?.lastIn(bytes) ?? -1;
       const open = end < 0 ? bytes : bytes.subarray(end);
@@ -36,6 +40,38 @@ function boundOf(contentType: string): Bound {
       else controller.enqueue(chunk);
     },
   });
+}
+
+/**
+ * Finds events that hold more calls than any model makes: the clients compare each piece of a call that has neither index
+ * nor id with all calls that there are, in one go.
+ */
+class CrowdedEvents {
+  readonly #decoder = new TextDecoder();
+  readonly #parser = createParser({
+    onEvent: ({ data }) => {
+      this.#found ||= data.length > callsFitIn && isCrowded(data);
+    },
+  });
+  #found = false;
+
+  areIn(chunk: Uint8Array): boolean {
+    this.#parser.feed(this.#decoder.decode(chunk, { stream: true }));
+    return this.#found;
+  }
+}
+
+/** Shorter events are not worth a look. */
+const callsFitIn = 4096;
+
+function isCrowded(data: string): boolean {
+  try {
+    const { choices } = JSON.parse(data) as { choices?: { delta?: { tool_calls?: unknown[] } }[] };
+    return (choices ?? []).some(({ delta }) => (delta?.tool_calls?.length ?? 0) > mostCalls);
+  } catch {
+    // Whoever reads it says what is wrong with it.
+    return false;
+  }
 }
 
 function linesIn(bytes: Buffer): number {
