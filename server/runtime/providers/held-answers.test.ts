@@ -42,12 +42,20 @@ const named = (at: number) => ({
 });
 const many = (count: number) => Array.from({ length: count }, (_, at) => named(at));
 
+/** All of them at one place. */
+const crowd = (count: number, called: object) =>
+  Array.from({ length: count }, (_, at) => ({
+    index: 0,
+    id: 'name' in called ? `c${at}` : null,
+    function: called,
+  }));
+
 test('many calls in one event are read', async () => {
   expect(await outcomeOf([many(500)])).not.toMatch(/wrote more/);
 });
 
 test.each([
-  ['in one event', [[...many(6000), ...Array<object>(6000).fill({ type: 'function', function: {} })]]],
+  ['in one event', [[...crowd(15_000, { name: 'view', arguments: '{}' }), ...crowd(15_000, {})]]],
   ['in many', Array.from({ length: 200 }, (_, piece) => many(20).map((_call, at) => named(piece * 20 + at)))],
 ])('calls without end %s end the answer, and are no hour of work', async (_where, pieces) => {
   let outcome: string | undefined;
