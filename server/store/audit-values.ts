@@ -15,7 +15,7 @@ const secretText =
   /\b(sk|pk|rt|bt|pr|inv|ghp|gho|xox[a-z])[-_][A-Za-z0-9_-]{12,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*|\bbearer\s+\S+/gi;
 
 /** The user part of a URL. */
-const urlCredentials = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
+const urlCredentials = /(\b[a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@]+@/gi;
 
 const longestText = 500;
 const longestList = 50;

@@ -61,7 +61,11 @@ export async function runCommand(
 
 /** As a shell does it: NUL is no text, and the line breaks at the end are not meant. */
 function printed(chunks: readonly Buffer[]): string {
-  return Buffer.concat(chunks).toString('utf8').replaceAll('\0', '').replace(/\n+$/, '');
+  const text = Buffer.concat(chunks).toString('utf8').replaceAll('\0', '');
+  let end = text.length;
+  // By hand: an expression would try each of many line breaks as the first of the last ones.
+  while (text[end - 1] === '\n') end -= 1;
+  return text.slice(0, end);
 }
 
 function kill(child: ChildProcess): void {

@@ -15,15 +15,23 @@ export function positionsIn(text: string): Positions {
   let lines: Uint32Array | null = null;
   return {
     codePoint: (at) => at - firstNotBelow(pairs, at),
-    place: (codePoints) => {
-      const points = pairs.map((at, before) => at - before);
-      return codePoints + firstNotBelow(points, codePoints);
-    },
+    place: (codePoints) => codePoints + pairsBefore(pairs, codePoints),
     line: (at) => {
       lines ??= placesOf(text, isLineEnd);
       return 1 + firstNotBelow(lines, at);
     },
   };
+}
+
+/** How many pairs stand before so many code points: each is one of them, and there may be millions. */
+function pairsBefore(pairs: Uint32Array, codePoints: number): number {
+  let [low, high] = [0, pairs.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((pairs[middle] ?? 0) - middle < codePoints) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** How long a text is without surrogate pairs counted twice. */

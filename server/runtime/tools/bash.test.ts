@@ -13,6 +13,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { cpuMsOf } from '../../test-cpu.ts';
 import { detectSandbox, type Sandbox, type SandboxSettings } from '../processes/sandbox.ts';
 import { sandboxHere } from '../processes/test-sandbox.ts';
 import { bashTool } from './bash.ts';
@@ -53,6 +54,16 @@ describe.each(variants)('$name', ({ sandboxed }) => {
       content: '(no output)\n(Exit code 0.)',
       is_error: false,
     });
+  });
+
+  when(asked('thousands of line breaks before a letter hold nobody up'), async () => {
+    const workspace = testWorkspace();
+    let content = '';
+    const spent = await cpuMsOf(async () => {
+      ({ content } = await bash(workspace, "yes '' | head -n 29990; printf x"));
+    });
+    expect(content).toMatch(/\n\nx\n\(Exit code 0\.\)$/);
+    expect(spent).toBeLessThan(450);
   });
 
   when(asked('it works in the workspace and asks for permission to execute'), async () => {

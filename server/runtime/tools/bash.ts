@@ -159,7 +159,7 @@ function patienceMs({ timeout_seconds }: Command): number | null {
 }
 
 function inBackground(job: Job, output: string, call: Command): string {
-  const text = output.trim() === '' ? '' : `${output.replace(/\n+$/, '')}\n`;
+  const text = output.trim() === '' ? '' : `${withoutLastBreaks(output)}\n`;
   const why = call.run_in_background ? 'It runs' : `After ${PATIENCE_S} s it goes on`;
   return `${text}(${why} in the background as ${job.id}. job_output gives what it writes from now on; job_kill ends it.)`;
 }
@@ -223,12 +223,19 @@ function plainEnvironment(workspace: string, home: string): Readonly<Record<stri
 
 function resultOf(end: CommandEnd, output: string, call: Command): ToolOutput {
   if (end.reason === 'interrupted') return interrupted(output);
-  const text = output.trim() === '' ? '(no output)' : output.replace(/\n+$/, '');
+  const text = output.trim() === '' ? '(no output)' : withoutLastBreaks(output);
   const content = `${text}\n${endNote(end, call)}`;
   const metadata = { exit_code: end.exitCode, reason: end.reason };
   return end.reason === 'exited' && end.exitCode === 0
     ? success(content, metadata)
     : failure(content, metadata);
+}
+
+/** By hand: an expression would try each of thousands of line breaks as the first of the last ones. */
+function withoutLastBreaks(output: string): string {
+  let end = output.length;
+  while (output[end - 1] === '\n') end -= 1;
+  return output.slice(0, end);
 }
 
 function stoppedNote({ timeout_seconds }: Pick<Command, 'timeout_seconds'>): string {

@@ -1,4 +1,5 @@
 // Says why an exact piece of text may not be in a file, so that the next try of a model can be the right one.
+import { holds } from './find-part.ts';
 
 const MAX_SHOWN_LENGTH = 2000;
 /** A file and a wish of a million equal lines must not keep the server busy. */
@@ -9,13 +10,13 @@ const MAX_PLACES_COMPARED = 1000;
 /** A sentence or two for a model; the text of the file, and what was looked for in it in vain. */
 export function whyMissing(text: string, wanted: string): string {
   const unnumbered = wanted.replaceAll(/^ *\d+\t/gm, '');
-  if (unnumbered !== wanted && text.includes(unnumbered))
+  if (unnumbered !== wanted && holds(text, unnumbered))
     return 'Leave out the line numbers, which view puts before each line.';
   const unescaped = wanted
     .replaceAll('\\n', '\n')
     .replaceAll('\\t', '\t')
     .replaceAll(/\\(["'`])/g, '$1');
-  if (unescaped !== wanted && text.includes(unescaped))
+  if (unescaped !== wanted && holds(text, unescaped))
     return 'It is there without the backslashes: write line breaks, tabs and quotes as they are.';
   if (text.length > MAX_TEXT_LENGTH) return 'It has to match exactly: view the part that you mean again.';
   return unlikeLines(text.split(/\r?\n/), wanted.split(/\r?\n/));

@@ -1,6 +1,7 @@
 // One exact replacement in a text, as `edit` and `multiedit` make it.
 import { z } from 'zod';
 import { MAX_EDITABLE_BYTES } from './file-content.ts';
+import { countOf, finderOf, holds, withAll } from './find-part.ts';
 import { whyMissing } from './missing-text.ts';
 import { ToolInputError } from './tool.ts';
 
@@ -29,7 +30,7 @@ export interface Replaced {
  */
 export function replaceIn(text: string, wish: Replacement, place: string): Replaced {
   const wanted = inEndingsOf(text, wish);
-  const count = occurrences(text, wanted.old);
+  const count = countOf(text, wanted.old);
   if (count === 0)
     throw new ToolInputError(`old_string was not found in ${place}. ${whyMissing(text, wanted.old)}`);
   if (count > 1 && !wish.replace_all) {
@@ -45,7 +46,7 @@ export function replaceIn(text: string, wish: Replacement, place: string): Repla
     throw new ToolInputError(
       `The replacement would make ${place} too large (${bytes} bytes; at most ${MAX_EDITABLE_BYTES}). Use a command, such as sed.`,
     );
-  return { text: text.split(wanted.old).join(wanted.new), count };
+  return { text: withAll(text, wanted.old, wanted.new), count };
 }
 
 interface Wanted {
@@ -61,21 +62,14 @@ function growth(wanted: Wanted): number {
 function inEndingsOf(text: string, wish: Replacement): Wanted {
   const asGiven = { old: wish.old_string, new: wish.new_string };
   if (!/\n/.test(asGiven.old + asGiven.new) || !text.includes('\r\n')) return asGiven;
-  const crlf = occurrences(text, '\r\n');
-  if (crlf <= occurrences(text, '\n') / 2) return asGiven;
+  const crlf = countOf(text, '\r\n');
+  if (crlf <= countOf(text, '\n') / 2) return asGiven;
   const old = withCrlf(wish.old_string);
-  return text.includes(old) ? { old, new: withCrlf(wish.new_string) } : asGiven;
+  return holds(text, old) ? { old, new: withCrlf(wish.new_string) } : asGiven;
 }
 
 function withCrlf(text: string): string {
   return text.replaceAll(/\r?\n/g, '\r\n');
-}
-
-/** By their places: the pieces between them may be millions. */
-function occurrences(text: string, part: string): number {
-  let count = 0;
-  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) count += 1;
-  return count;
 }
 
 const MAX_LINES_NAMED = 10;
@@ -85,9 +79,10 @@ function linesOf(text: string, part: string): string {
   const numbers: number[] = [];
   let line = 1;
   let counted = 0;
-  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) {
+  const find = finderOf(part);
+  for (let at = find(text, 0); at !== -1; at = find(text, at + part.length)) {
     if (numbers.length === MAX_LINES_NAMED) return `at lines ${numbers.join(', ')} and on`;
-    line += occurrences(text.slice(counted, at), '\n');
+    line += countOf(text.slice(counted, at), '\n');
     numbers.push(line);
     counted = at;
   }
