@@ -1,7 +1,8 @@
 /** Which folder of git is found from a place, as git looks for it, and whether it is the workspace's own. */
-import { lstatSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { lstatSync, realpathSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { isWithin, realPlace } from './inside.ts';
+import { longestPointer, smallText, startOf } from './small-file.ts';
 
 /** Whether git takes, in this folder, the repository of the workspace, or what that one keeps for a worktree or submodule. */
 export function isOwnFolder(folder: string, workspacePath: string): boolean {
@@ -24,7 +25,7 @@ export function repositoryOf(folder: string, workspace: string): string | null {
     const git = join(at, '.git');
     const stats = statSync(git, { throwIfNoEntry: false });
     if (stats?.isDirectory()) return realpathSync(git);
-    if (stats) return realpathSync(resolve(at, pointerIn(git, stats)));
+    if (stats) return realpathSync(resolve(at, pointerIn(git)));
     if (isRepositoryItself(at, workspace)) return at;
     if (at === dirname(at)) return null;
   }
@@ -33,7 +34,8 @@ export function repositoryOf(folder: string, workspace: string): string | null {
 /** Whether git takes this very path for a repository that another one may be sent to, or what leads to one. */
 export function isRepositoryAt(path: string, workspace: string): boolean {
   const stats = statSync(path, { throwIfNoEntry: false });
-  if (stats?.isFile()) return stats.size <= longestPointer && pointer.test(readFileSync(path, 'utf8'));
+  // Empty lines behind the name make a pointer as large as anybody likes, and git follows it.
+  if (stats?.isFile()) return startOf(path, pointer.length)?.toString() === pointer;
   if (!stats?.isDirectory()) return false;
   return (
     statSync(join(path, '.git'), { throwIfNoEntry: false }) !== undefined ||
@@ -41,13 +43,12 @@ export function isRepositoryAt(path: string, workspace: string): boolean {
   );
 }
 
-const pointer = /^gitdir: /;
-const longestPointer = 8192;
+const pointer = 'gitdir: ';
 
-function pointerIn(file: string, stats: Stats): string {
-  // To read a pipe would wait for its writer.
-  if (!stats.isFile() || stats.size > longestPointer) throw new Error(`${file} names no folder`);
-  return readFileSync(file, 'utf8').replace(pointer, '').trim();
+function pointerIn(file: string): string {
+  const text = smallText(file, longestPointer);
+  if (text === null) throw new Error(`${file} names no folder`);
+  return (text.startsWith(pointer) ? text.slice(pointer.length) : text).trim();
 }
 
 /** A folder without `.git` may be a repository itself. In the workspace the same command may add what is missing yet. */

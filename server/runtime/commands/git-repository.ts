@@ -4,7 +4,7 @@ import type { CommandPart, ParsedCommand } from './command-parts.ts';
 import { baseOf, type CommandWord } from './command-words.ts';
 import { isOwnFolder } from './git-folder.ts';
 import { behindGitOptions } from './git-options.ts';
-import { startsAtTarget } from './git-targets.ts';
+import { type StartsAtTarget, targetsFrom } from './git-targets.ts';
 import { placeFrom } from './inside.ts';
 
 /** Marks the parts that have git work with another repository than the workspace's, or could. */
@@ -12,6 +12,7 @@ export function withRepositories(command: ParsedCommand, workspacePath: string):
   if (!command.parts.some(({ readings }) => readings.some((reading) => gitIn(reading) !== null)))
     return command;
   const start = setsRepository(command) ? null : foldersOf(command, workspacePath);
+  const startsAtTarget = targetsFrom(workspacePath);
   const known = new Map<string, boolean>();
   const isOwn = (folder: string) => {
     const own = known.get(folder) ?? isOwnFolder(folder, workspacePath);
@@ -20,7 +21,7 @@ export function withRepositories(command: ParsedCommand, workspacePath: string):
   };
   const parts = command.parts.map((part): CommandPart => {
     const found = part.readings.map((reading) =>
-      repositoryIn(reading, part, { start, workspacePath, isOwn }),
+      repositoryIn(reading, part, { start, isOwn, startsAtTarget }),
     );
     const elsewhere = found.find((one) => one === 'any command') ?? found.find((one) => one !== null);
     return elsewhere ? { ...part, elsewhere } : part;
@@ -31,14 +32,14 @@ export function withRepositories(command: ParsedCommand, workspacePath: string):
 interface Places {
   /** Where the command may be; null where nobody can tell. */
   readonly start: readonly string[] | null;
-  readonly workspacePath: string;
   isOwn(folder: string): boolean;
+  readonly startsAtTarget: StartsAtTarget;
 }
 
 function repositoryIn(
   reading: readonly CommandWord[],
   part: CommandPart,
-  { start, workspacePath, isOwn }: Places,
+  { start, isOwn, startsAtTarget }: Places,
 ): CommandPart['elsewhere'] | null {
   const at = gitIn(reading);
   if (at === null) return null;
@@ -51,8 +52,7 @@ function repositoryIn(
     reading.slice(0, at).some(assignsRepository) ||
     options.some(({ text }) => /^--(git-dir|bare)(=|$)/.test(text ?? ''));
   const folders = start?.map((folder) => folderBehind(options, folder)) ?? [null];
-  const sends = (folder: string) =>
-    startsAtTarget(command, behindGitOptions(args).slice(1), folder, workspacePath);
+  const sends = (folder: string) => startsAtTarget(command, behindGitOptions(args).slice(1), folder);
   if (!named && folders.every((folder) => folder !== null && isOwn(folder) && !sends(folder))) return null;
   return command?.text && commandsOfGit.has(command.text) ? 'a command of git' : 'any command';
 }

@@ -2,32 +2,52 @@
  * Which repository a command of git sends to, besides the one that it works with: the receiving side starts the hooks of
  * that one, and `archive --remote` its filters. Who is only read from (`fetch`, `clone`, `ls-remote`) starts nothing.
  */
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { CommandWord } from './command-words.ts';
 import { isOwnFolder, isRepositoryAt, repositoryOf } from './git-folder.ts';
 import { isWithin, realPlace } from './inside.ts';
+import { largestSettings, smallText } from './small-file.ts';
 
-/** Whether it may have another repository of this machine start something, or be the one that is sent to later. */
-export function startsAtTarget(
+/** Whether a command may have another repository of this machine start something, or be the one that is sent to later. */
+export type StartsAtTarget = (
   command: CommandWord | undefined,
   args: readonly CommandWord[],
   folder: string,
-  workspacePath: string,
-): boolean {
-  const words = targetWords(command?.text ?? '', args);
-  if (!words) return false;
-  try {
-    const place = { workspace: realpathSync(workspacePath), bases: basesOf(realPlace(folder)) };
-    if (words.some(({ text }) => text === null || isForeign(text, place))) return true;
-    return usesRemotes(command?.text ?? '') && hasRemoteWithin(place);
-  } catch {
-    // What cannot be looked at could be any.
-    return true;
-  }
+) => boolean;
+
+/** For the commands of one line, which may be many, in many folders: each folder is looked at once. */
+export function targetsFrom(workspacePath: string): StartsAtTarget {
+  const places = new Map<string, Place>();
+  let lookedAt = 0;
+  const placeAt = (folder: string): Place => ({
+    workspace: realpathSync(workspacePath),
+    bases: basesOf(realPlace(folder)),
+    hasRemoteWithin: null,
+    lookAt(further) {
+      lookedAt += further.length;
+      if (lookedAt > mostPlaces) throw new Error('these are too many places to look at');
+    },
+  });
+  return (command, args, folder) => {
+    const words = targetWords(command?.text ?? '', args);
+    if (!words) return false;
+    try {
+      const place = places.get(folder) ?? placeAt(folder);
+      places.set(folder, place);
+      if (words.some(({ text }) => text === null || isForeign(text, place))) return true;
+      return usesRemotes(command?.text ?? '') && hasRemoteWithin(place);
+    } catch {
+      // What cannot be looked at could be any.
+      return true;
+    }
+  };
 }
+
+/** Far more than a line names that somebody means; each takes some ten microseconds, in which the server does nothing else. */
+const mostPlaces = 10_000;
 
 function usesRemotes(command: string): boolean {
   return command === 'push' || command === 'archive';
@@ -73,6 +93,10 @@ interface Place {
   readonly workspace: string;
   /** Where relative names may start from: git goes to the top of its work tree, which is one of these. */
   readonly bases: readonly string[];
+  /** Null until somebody asks. */
+  hasRemoteWithin: boolean | null;
+  /** @throws Error where the line has been taken to too many places. */
+  lookAt(further: readonly string[]): void;
 }
 
 function basesOf(folder: string): readonly string[] {
@@ -85,10 +109,11 @@ function basesOf(folder: string): readonly string[] {
 }
 
 /** Whether the word is a path to a repository that is not the workspace's own, or to what could become one. */
-function isForeign(word: string, { workspace, bases }: Place): boolean {
+function isForeign(word: string, { workspace, bases, lookAt }: Place): boolean {
   const path = pathIn(word.replace(/^--re[a-z]*=/, ''));
   if (path === null) return false;
   const places = bases.flatMap((base) => [resolve(base, path), resolve(base, `${path}.git`)]);
+  lookAt(places);
   const there = places.filter((place) => isRepositoryAt(place, workspace));
   if (there.length > 0) return there.some((place) => !isOwnFolder(place, workspace));
   return isPath.test(path);
@@ -107,24 +132,30 @@ function pathIn(word: string): string | null {
 
 /** A remote outside of the workspace somebody has set up; inside, whoever may write files may have written its hooks. */
 function hasRemoteWithin(place: Place): boolean {
-  const { workspace, bases } = place;
+  const { workspace, bases, lookAt } = place;
+  if (place.hasRemoteWithin !== null) return place.hasRemoteWithin;
+  // It stays so where they cannot be read.
+  place.hasRemoteWithin = true;
   const [folder = workspace] = bases;
   const folders = [folder, workspace].flatMap((from) => repositoryOf(from, workspace) ?? []);
-  return [...new Set(folders)].some((git) =>
+  place.hasRemoteWithin = [...new Set(folders)].some((git) =>
     urlsIn(join(git, 'config')).some((url) => {
       const path = pathIn(url);
+      if (path !== null) lookAt(bases);
       const inside = path !== null && bases.some((base) => isWithin(resolve(base, path), workspace));
       return inside && isForeign(url, place);
     }),
   );
+  return place.hasRemoteWithin;
 }
 
 /** As git writes them there. */
 function urlsIn(config: string): readonly string[] {
   // That of a worktree is the one of its repository.
-  if (!existsSync(config)) return [];
-  const text = readFileSync(config, 'utf8');
-  return [...text.matchAll(/^\s*(?:push)?url\s*=\s*(.*)$/gim)].map(([, value = '']) =>
+  if (!statSync(config, { throwIfNoEntry: false })) return [];
+  const text = smallText(config, largestSettings);
+  if (text === null) throw new Error(`${config} is no file that git would have written`);
+  return [...text.matchAll(/^[ \t]*(?:push)?url[ \t]*=[ \t]*(.*)$/gim)].map(([, value = '']) =>
     value.replace(/\\(.)|"/g, '$1').trim(),
   );
 }

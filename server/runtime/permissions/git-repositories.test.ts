@@ -31,6 +31,8 @@ beforeAll(() => {
     );
   writeFileSync(join(workspacePath, 'evil/hooks/post-update'), '#!/bin/sh\necho the hook\n', { mode: 0o755 });
   writeFileSync(join(workspacePath, 'pointer'), 'gitdir: evil\n');
+  // Git takes no notice of the lines behind, up to a megabyte.
+  writeFileSync(join(workspacePath, 'large-pointer'), `gitdir: evil${'\n'.repeat(10_000)}`);
   symlinkSync('evil', join(workspacePath, 'link'));
   symlinkSync('evil/objects', join(workspacePath, 'link-below'));
 });
@@ -208,6 +210,7 @@ const sending = [
   'git push evil HEAD:refs/heads/x',
   'git push -f link HEAD:refs/heads/x',
   'git push pointer HEAD:refs/heads/x',
+  'git push large-pointer HEAD:refs/heads/x',
   'git push --repo=evil',
   'git push --repo evil',
   'git push -o some -- evil HEAD:refs/heads/x',
@@ -235,7 +238,7 @@ describe('a repository that is sent to', () => {
       const { stderr, stdout } = spawnSync('git', args, { cwd: workspacePath, encoding: 'utf8' });
       return stderr + stdout;
     };
-    for (const target of ['./evil', 'evil', `file://${workspacePath}/evil`, 'pointer'])
+    for (const target of ['./evil', 'evil', `file://${workspacePath}/evil`, 'pointer', 'large-pointer'])
       expect(run('push', target, `HEAD:refs/heads/${Math.random()}`), target).toContain('the hook');
     for (const command of ['fetch', 'ls-remote']) expect(run(command, './evil')).not.toContain('the hook');
     // From the top of the work tree, wherever the command starts.

@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -96,6 +97,47 @@ describe('a command that sends git elsewhere for its settings', () => {
     expect(output.content).toBe('A  hook.sh\n(Exit code 0.)');
   });
 
+  when.each([
+    ['larger than that of any folder', (back: string) => truncateSync(back, 400 * 1024 ** 2)],
+    [
+      'a pipe',
+      (back: string) => {
+        rmSync(back);
+        execFileSync('mkfifo', [back]);
+      },
+    ],
+  ])(
+    'does not reach what git keeps for a checkout whose name there is %s (needs bubblewrap)',
+    async (_kind, change) => {
+      const workspace = repository();
+      git(workspace.path, 'worktree', 'add', '-q', 'inner');
+      const commondir = '.git/worktrees/inner/commondir';
+      expect((await run(workspace, `touch ${commondir}`)).content).toBe('(no output)\n(Exit code 0.)');
+      change(join(workspace.path, '.git/worktrees/inner/gitdir'));
+      expect((await run(workspace, `touch ${commondir}`)).content).toContain('Read-only file system');
+    },
+  );
+
+  when(
+    'finds the settings of a worktree kept where those of git are too many to read (needs bubblewrap)',
+    async () => {
+      const workspace = repository();
+      truncateSync(join(workspace.path, '.git/config'), 600 * 1024 ** 2);
+      const { content } = await run(workspace, 'echo "[alias]" > .git/config.worktree');
+      expect(content).toContain('Read-only file system');
+    },
+  );
+
+  when('has written a `.git` that is too large to read: then none runs (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    // Git takes no notice of the lines behind, up to a megabyte.
+    writeFileSync(join(workspace.path, '.git'), `gitdir: ./kept${'\n'.repeat(10_000)}`);
+    expect(await run(workspace, 'echo ran')).toMatchObject({
+      is_error: true,
+      content: expect.stringContaining('too large for the name of a folder'),
+    });
+  });
+
   when('has been there before: then none runs (needs bubblewrap)', async () => {
     const workspace = repository();
     writeFileSync(join(workspace.path, '.git/commondir'), '../evil\n');
@@ -129,6 +171,18 @@ describe('what holds the place of names that do not exist', () => {
     writeFileSync(common, left);
     expect((await run(workspace, 'git status --short')).content).toBe('(no output)\n(Exit code 0.)');
     expect(existsSync(common)).toBe(false);
+  });
+
+  when('goes where the command cannot be started after all (needs bubblewrap)', async () => {
+    const workspace = repository();
+    // No user, root neither, finds anything behind a link to itself.
+    symlinkSync('loop', join(workspace.path, 'loop'));
+    const failing = await sandboxHere({ hiddenPaths: [join(workspace.path, 'loop/data')] });
+    if ('unavailable' in failing) throw new Error(failing.unavailable);
+    const wrapping = failing.wrap(['true'], { workspacePath: workspace.path, network: false });
+    await expect(wrapping).rejects.toThrow('ELOOP');
+    expect(readdirSync(workspace.path).toSorted()).toEqual(['.git', 'a.txt', 'loop']);
+    expect(existsSync(join(workspace.path, '.git/commondir'))).toBe(false);
   });
 
   when('hides no answer where it cannot be taken away (needs bubblewrap)', async () => {

@@ -3,9 +3,10 @@
 // A `commondir` makes git read settings and hooks from elsewhere. Where there is none, one that names `.git` itself is
 // mounted read-only, which changes nothing for git (but that `core.bare` and `core.worktree` do not count meanwhile). To
 // take one away afterwards would be too late: people ask git while commands run, and a command can close the folder.
-import { mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { isWithin } from '../commands/inside.ts';
+import { largestSettings, longestPointer, smallText } from '../commands/small-file.ts';
 import { holdFile, isFileOf, type Release, statsOf } from './sandbox-placeholders.ts';
 
 const ITSELF = '.\n';
@@ -27,7 +28,11 @@ export function gitMounts(git: string, workspacePath: string, releases: Release[
 /** Those for the folder that a file `.git` names, where it lies in the workspace as well: `gitdir: ./.bare`. */
 export function namedGitMounts(file: string, releases: Release[]): readonly string[] {
   const workspacePath = dirname(file);
-  const [, named] = /^gitdir: (.+)/.exec(readFileSync(file, 'utf8')) ?? [];
+  const text = smallText(file, longestPointer);
+  // Git follows larger ones, too: empty lines behind the name count for nothing.
+  if (text === null)
+    throw new Error(`${file} is too large for the name of a folder that the sandbox could protect`);
+  const [, named] = /^gitdir: (.+)/.exec(text) ?? [];
   const git = named === undefined ? file : resolve(workspacePath, named);
   if (git === workspacePath || !isWithin(git, workspacePath) || !statsOf(git)?.isDirectory()) return [];
   if (realpathSync(git) !== git)
@@ -64,8 +69,9 @@ function make(git: string, releases: Release[]): boolean {
 
 /** Whether git reads `config.worktree` besides: `git sparse-checkout` and `git worktree` have it so. */
 function readsWorktreeConfig(config: string): boolean {
-  // To read a pipe would wait for its writer.
-  return statsOf(config)?.isFile() === true && /worktreeconfig/i.test(readFileSync(config, 'utf8'));
+  const text = smallText(config, largestSettings);
+  // Where that cannot be told, an empty file more is the safe answer.
+  return text === null || /worktreeconfig/i.test(text);
 }
 
 /**
@@ -83,7 +89,8 @@ function worktreeMounts(git: string, workspacePath: string): readonly string[] {
 function isOfWorkspace(worktree: string, workspacePath: string): boolean {
   const back = join(worktree, 'gitdir');
   if (!statsOf(back)?.isFile()) return false;
-  return isWithin(resolve(worktree, readFileSync(back, 'utf8').trim()), workspacePath);
+  const named = smallText(back, longestPointer);
+  return named !== null && isWithin(resolve(worktree, named.trim()), workspacePath);
 }
 
 function readOnly(path: string): readonly string[] {

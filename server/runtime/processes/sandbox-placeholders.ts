@@ -5,12 +5,12 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
-  readFileSync,
   rmdirSync,
   type Stats,
   unlinkSync,
   writeSync,
 } from 'node:fs';
+import { smallText } from '../commands/small-file.ts';
 
 /** Takes a placeholder away, unless another command relies on it. Throws nothing: one that stays goes with the next command. */
 export type Release = () => void;
@@ -33,8 +33,9 @@ export function holdFile(path: string, content: string): Release {
 
 export function isFileOf(path: string, content: string): boolean {
   const stats = statsOf(path);
-  // To read a pipe would wait for its writer.
-  return stats?.isFile() === true && stats.size === content.length && readFileSync(path, 'utf8') === content;
+  return (
+    stats?.isFile() === true && stats.size === content.length && smallText(path, content.length) === content
+  );
 }
 
 export function statsOf(path: string): Stats | undefined {

@@ -156,37 +156,43 @@ function bubblewrap(
       const mayBeRoot = options.isOwnProgram || (settings.mayBeRoot?.() ?? true);
       const owner = await becomingOwner(options.workspacePath, mayBeRoot);
       const guard = options.readOnly ? null : guardProtectedNames(options.workspacePath);
-      const args = [
-        ...isolation(options),
-        ...systemFiles(limits, options),
-        ...hiddenBefore(settings, options),
-        ...workspaceFiles(options),
-        ...(guard?.args ?? []),
-        ...hiddenInside(settings, options),
-        // One that was removed meanwhile keeps no command from running.
-        ...(options.visiblePaths ?? []).flatMap((path) => ['--ro-bind-try', path, path]),
-        // Last: `/` and `/dev` are file systems in memory and must take no more files. `/proc/sys` obeys whoever is
-        // root outside, and a server may be: `kernel.core_pattern` would be a way out.
-        ...['--remount-ro', '/proc', '--remount-ro', '/dev', '--remount-ro', '/'],
-        ...['--chdir', options.workspacePath, '--', ...limiter, ...command],
-      ];
-      const group = 'unavailable' in groups ? null : groups.open(limits);
-      const [file, ...before] = [...entering(group), ...owner, bwrap];
-      return {
-        // There is always at least one word.
-        file: file as string,
-        args: [...before, ...args],
-        // Where the kernel counts memory, pages that processes share count once.
-        limits: group ? { ...limits, memoryBytes: Number.POSITIVE_INFINITY } : limits,
-        exceeded: () => group?.exceeded() ?? null,
-        release() {
-          try {
-            guard?.release();
-          } finally {
-            void group?.close();
-          }
-        },
-      };
+      try {
+        const args = [
+          ...isolation(options),
+          ...systemFiles(limits, options),
+          ...hiddenBefore(settings, options),
+          ...workspaceFiles(options),
+          ...(guard?.args ?? []),
+          ...hiddenInside(settings, options),
+          // One that was removed meanwhile keeps no command from running.
+          ...(options.visiblePaths ?? []).flatMap((path) => ['--ro-bind-try', path, path]),
+          // Last: `/` and `/dev` are file systems in memory and must take no more files. `/proc/sys` obeys whoever is
+          // root outside, and a server may be: `kernel.core_pattern` would be a way out.
+          ...['--remount-ro', '/proc', '--remount-ro', '/dev', '--remount-ro', '/'],
+          ...['--chdir', options.workspacePath, '--', ...limiter, ...command],
+        ];
+        const group = 'unavailable' in groups ? null : groups.open(limits);
+        const [file, ...before] = [...entering(group), ...owner, bwrap];
+        return {
+          // There is always at least one word.
+          file: file as string,
+          args: [...before, ...args],
+          // Where the kernel counts memory, pages that processes share count once.
+          limits: group ? { ...limits, memoryBytes: Number.POSITIVE_INFINITY } : limits,
+          exceeded: () => group?.exceeded() ?? null,
+          release() {
+            try {
+              guard?.release();
+            } finally {
+              void group?.close();
+            }
+          },
+        };
+      } catch (error) {
+        // No command will end and take the placeholders away.
+        guard?.release();
+        throw error;
+      }
     },
   };
 }
