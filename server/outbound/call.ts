@@ -177,7 +177,33 @@ function unfolded(
   maxBytes: number,
 ): AsyncIterableIterator<Buffer> {
   if (encoding === undefined || encoding === 'identity') return body;
-  return counted(Readable.from(body), encoding === 'br' ? createBrotliDecompress() : createUnzip(), maxBytes);
+  const packed = Readable.from(body);
+  const pieces = counted(packed, encoding === 'br' ? createBrotliDecompress() : createUnzip(), maxBytes);
+  return leftWith(pieces, async () => {
+    packed.destroy();
+    await body.return?.();
+  });
+}
+
+/** A generator that is left before it was begun ends nothing: then that is called. */
+function leftWith(
+  pieces: AsyncGenerator<Buffer>,
+  end: () => Promise<unknown>,
+): AsyncIterableIterator<Buffer> {
+  let begun = false;
+  return {
+    next() {
+      begun = true;
+      return pieces.next();
+    },
+    async return() {
+      if (!begun) await end();
+      return await pieces.return(undefined);
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
 }
 
 async function* counted(packed: Readable, unpacking: Transform, maxBytes: number): AsyncGenerator<Buffer> {
@@ -214,7 +240,7 @@ export function callBy(fetch: typeof globalThis.fetch): OutboundCall {
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers),
-      body: piecesOf(response),
+      body: leftWith(piecesOf(response), async () => response.body?.cancel()),
     };
   };
 }

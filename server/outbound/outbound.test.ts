@@ -1,4 +1,5 @@
 /** The guard of outgoing requests, against servers that mean harm; real sockets on this machine. */
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
@@ -419,6 +420,28 @@ describe('an answer', () => {
       expect((await (await fetch(`${server.url}/good`)).arrayBuffer()).byteLength).toBe(1024 * 1024);
       const bomb = await fetch(`${server.url}/bomb`);
       expect(await refusalOf(bomb.arrayBuffer())).toBe('answer_too_large');
+    },
+  );
+
+  test.each([undefined, 'gzip'])(
+    'that leads elsewhere leaves no connection open, packed by %s',
+    async (coding) => {
+      let open = 0;
+      const server = await serveAnswers(({ url }, response) => {
+        if (url === '/there') return void response.end('here');
+        response.writeHead(302, { location: '/there', ...(coding && { 'content-encoding': coding }) });
+        open += 1;
+        response.once('close', () => {
+          open -= 1;
+        });
+        const more = () =>
+          response.destroyed || response.write(randomBytes(65_536)) || response.once('drain', more);
+        for (let at = 0; at < 8; at += 1) more();
+      });
+      const call = testOutbound({ allow: ['127.0.0.1'] }).callFor('stranger');
+      const answer = await call(`${server.url}/from`, { method: 'GET', headers: {} });
+      expect(await textOf(answer.body, 100)).toBe('here');
+      await expect.poll(() => open, { timeout: 10_000 }).toBe(0);
     },
   );
 
