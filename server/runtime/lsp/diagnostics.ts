@@ -103,7 +103,11 @@ export function uriOf(path: string): string {
 
 /** One line, of bounded length: it goes to the model. */
 function oneLine(text: string, longest = longestMessage): string {
-  const line = text.replace(/\s+/g, ' ').trim();
+  // It may have megabytes, of which one line is shown.
+  const line = text
+    .slice(0, longest * 10)
+    .replace(/\s+/g, ' ')
+    .trim();
   return line.length > longest ? `${line.slice(0, longest)}…` : line;
 }
 

@@ -68,6 +68,8 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
   const reader = new BoundedMessageReader(server.output);
   const writer = tracedWriter(new StreamMessageWriter(server.input), trace);
   const connection = createMessageConnection(reader, writer, quiet, {
+    // What is not written yet counts: of a server that asks and does not read, no more is read.
+    maxParallelism: 32,
     messageStrategy: {
       handleMessage(message, next) {
         reader.handled();

@@ -39,16 +39,19 @@ export function locationOf(uri: string, range: unknown): Location {
 export function locationLines(locations: readonly Location[], workspacePath: string): string {
   const unique = new Map(locations.map((location) => [Object.values(location).join('\0'), location]));
   // What belongs to the project first; within that in the order of the files.
+  const inside = new Set(
+    [...new Set(locations.map(({ path }) => path))].filter((path) => isInside(workspacePath, path)),
+  );
   const ordered = [...unique.values()].toSorted(
     (one, other) =>
-      Number(isInside(workspacePath, other.path)) - Number(isInside(workspacePath, one.path)) ||
+      Number(inside.has(other.path)) - Number(inside.has(one.path)) ||
       compare(one.path, other.path) ||
       one.line - other.line,
   );
   const texts = new Map<string, readonly string[]>();
   const lines = ordered.slice(0, mostShown).map(({ path, line, column }) => {
     const place = `${shownPath(path, workspacePath)}:${line}:${column}`;
-    if (!isInside(workspacePath, path)) return `${place} (outside the workspace)`;
+    if (!inside.has(path)) return `${place} (outside the workspace)`;
     const text = texts.get(path) ?? (readDocument(path) ?? '').split(/\r\n|\r|\n/);
     texts.set(path, text);
     return `${place}: ${(text[line - 1] ?? '').trim().slice(0, longestLine)}`;

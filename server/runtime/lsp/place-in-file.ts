@@ -53,10 +53,15 @@ function byColumn(lines: readonly string[], line: number | undefined, column: nu
 function occurrences(content: string, name: string): readonly number[] {
   const found: number[] = [];
   for (let at = content.indexOf(name); at >= 0 && name; at = content.indexOf(name, at + 1)) {
-    const around = [content[at - 1] ?? ' ', content[at + name.length] ?? ' '];
-    if (!around.some((character) => /[\p{L}\p{N}_$]/u.test(character))) found.push(at);
+    if (!isOfName(content[at - 1]) && !isOfName(content[at + name.length])) found.push(at);
   }
   return found;
+}
+
+/** The usual letters first: a file may have millions of places to look at. */
+function isOfName(character: string | undefined): boolean {
+  if (character === undefined || character === ' ') return false;
+  return (character >= 'a' && character <= 'z') || /[\p{L}\p{N}_$]/u.test(character);
 }
 
 function linesOf(found: readonly Position[]): string {

@@ -12,6 +12,8 @@ export interface Registrations {
 
 /** More than any server registers. */
 const mostRegistrations = 200;
+/** More than any server asks for at once: each is answered with settings. */
+const mostItems = 1000;
 const longestMessage = 1000;
 
 /** Answers what may come; whatever else is asked gets the protocol's "method not found". */
@@ -24,7 +26,9 @@ export function answerServer(
   const registered = new Map<string, { readonly method: string; readonly options: unknown }>();
   const find = (method: string) => [...registered.values()].findLast((one) => one.method === method);
   connection.onRequest('workspace/configuration', (params: unknown) =>
-    itemsOf(params, 'items').map((item) => sectionOf(server.settings, textOf(item, 'section'))),
+    itemsOf(params, 'items')
+      .slice(0, mostItems)
+      .map((item) => sectionOf(server.settings, textOf(item, 'section'))),
   );
   connection.onRequest('client/registerCapability', (params: unknown) => {
     for (const registration of itemsOf(params, 'registrations')) {

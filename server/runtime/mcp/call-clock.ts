@@ -20,9 +20,11 @@ export function startCallClock(run: AbortSignal, silenceMs: number, totalMs: num
   const total = setTimeout(expire, totalMs);
   let silence = setTimeout(expire, silenceMs);
   let paused = 0;
+  let stopped = false;
   const reset = () => {
     clearTimeout(silence);
-    if (paused === 0) silence = setTimeout(expire, silenceMs);
+    // A person may be asked for longer than the call lasts.
+    if (paused === 0 && !stopped) silence = setTimeout(expire, silenceMs);
   };
   return {
     signal: AbortSignal.any([run, late.signal]),
@@ -39,6 +41,7 @@ export function startCallClock(run: AbortSignal, silenceMs: number, totalMs: num
       }
     },
     stop() {
+      stopped = true;
       clearTimeout(total);
       clearTimeout(silence);
     },

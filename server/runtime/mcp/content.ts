@@ -23,7 +23,7 @@ export function bounded(text: string): string {
 export function textOfResult({ content = [], structuredContent }: CallToolResult): string {
   const parts = content.map(textOfBlock);
   // A server should repeat it as text, for readers that know no other.
-  if (structuredContent !== undefined && !content.some((block) => saysTheSame(block, structuredContent)))
+  if (structuredContent !== undefined && !isSaid(structuredContent, content))
     parts.push(JSON.stringify(structuredContent));
   return bounded(parts.join('\n\n')) || '(The tool gave no output.)';
 }
@@ -61,14 +61,22 @@ function uriOf({ uri }: { readonly uri: string }): string {
   return oneLine(uri, 4000);
 }
 
-function saysTheSame(block: ContentBlock, structured: unknown): boolean {
-  if (block.type !== 'text') return false;
-  if (block.text === JSON.stringify(structured)) return true;
+/** Whether one of the blocks says the same. There may be hundreds of thousands of them. */
+function isSaid(structured: unknown, content: readonly ContentBlock[]): boolean {
+  const written = JSON.stringify(structured);
   // Some wrap their text into an object, since only objects count as structured.
   const values = typeof structured === 'object' && structured !== null ? Object.values(structured) : [];
-  if (values.length === 1 && values[0] === block.text) return true;
+  return content.some((block) => {
+    if (block.type !== 'text') return false;
+    if (block.text === written || (values.length === 1 && values[0] === block.text)) return true;
+    // However it is written: a much shorter text is not worth a look.
+    return block.text.length * 4 >= written.length && isJsonOf(structured, block.text);
+  });
+}
+
+function isJsonOf(structured: unknown, text: string): boolean {
   try {
-    return isDeepStrictEqual(JSON.parse(block.text), structured);
+    return isDeepStrictEqual(JSON.parse(text), structured);
   } catch {
     return false; // It is no JSON.
   }

@@ -52,7 +52,9 @@ export function loggable(error: unknown) {
 
 /** Text of a server, for one line of a person's screen, which a database takes. */
 export function oneLine(text: string, longest = longestReason): string {
-  const line = text.replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, ' ').trim();
+  // It may have megabytes, of which one line is shown.
+  const read = text.slice(0, longest * 10);
+  const line = read.replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, ' ').trim();
   return (line.length > longest ? `${line.slice(0, longest)}…` : line).toWellFormed();
 }
 

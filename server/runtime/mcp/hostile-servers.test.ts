@@ -101,6 +101,26 @@ test.each(['many', 'wide', 'long', 'deep'])('a form that is too %s is put before
   expect(content).toMatch(/cancel|undefined|ended with exit code/);
 });
 
+test('one that asks a person without end has some of its questions put before them, and the rest withdrawn', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ curious: hostile('asks-without-end') });
+  const tools = await mcp.tools({ workspacePath });
+  const patience = Promise.withResolvers<void>();
+  let asked = 0;
+  const { context } = testContext(workspacePath, {
+    ask: async () => {
+      asked += 1;
+      await patience.promise;
+      return { status: 'declined' };
+    },
+  });
+  const answer = call(tools, 'mcp_curious_act', {}, context);
+  await expect.poll(() => asked).toBe(20);
+  patience.resolve();
+  expect((await answer).content).toBe('all answered');
+  expect(asked).toBe(20);
+});
+
 test('one that crashes in a call is told to the model, and is there again at the next use', async () => {
   const workspacePath = testWorkspace();
   const mcp = testMcp({ frail: hostile('crashes', join(workspacePath, 'pid')) });

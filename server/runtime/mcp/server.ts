@@ -53,6 +53,8 @@ export const serverTimes: ServerTimes = {
 };
 
 const mostProgressRead = 1000;
+/** More than anybody answers at once: each waits, is stored, and looks whether it was answered. */
+const mostQuestions = 20;
 
 /** What a server is built from. */
 export interface ServerParts {
@@ -74,6 +76,8 @@ export interface ServerParts {
 interface Call {
   readonly context: ToolContext;
   readonly clock: CallClock;
+  /** How many of its questions a person has not answered yet. */
+  questions: number;
 }
 
 export class ConnectedServer {
@@ -170,7 +174,7 @@ export class ConnectedServer {
       this.#parts.times.callSilenceMs,
       this.#parts.times.callTotalMs,
     );
-    const call = { context, clock };
+    const call = { context, clock, questions: 0 };
     // Each piece is stored with the run: a server that reports without end fills no database.
     const shown = new PacedProgress(context.progress);
     this.#calls.add(call);
@@ -338,8 +342,13 @@ export class ConnectedServer {
   /** Only a call of which there is one at work has a person behind it that can be named. */
   async #elicit(asked: ElicitRequestFormParams): Promise<ElicitResult> {
     const [call, ...others] = this.#calls;
-    if (!call || others.length > 0) return { action: 'cancel' };
-    return await call.clock.pause(() => elicit(this.#parts.name, asked, call.context.ask));
+    if (!call || others.length > 0 || call.questions === mostQuestions) return { action: 'cancel' };
+    call.questions += 1;
+    try {
+      return await call.clock.pause(() => elicit(this.#parts.name, asked, call.context.ask));
+    } finally {
+      call.questions -= 1;
+    }
   }
 
   async #relist(): Promise<void> {

@@ -56,6 +56,7 @@ export const placeInput = {
   symbol: z
     .string()
     .min(1)
+    .max(200)
     .optional()
     .describe('The name as it stands in the file; it makes a column needless'),
   line: z

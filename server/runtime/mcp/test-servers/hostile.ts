@@ -7,6 +7,7 @@ const [deed = '', file = ''] = process.argv.slice(2);
 let listings = 0;
 /** The call that waits for a form. */
 let asking: number | string = 0;
+let formsAnswered = 0;
 
 interface Message {
   readonly id?: number | string;
@@ -30,6 +31,12 @@ if (deed === 'stays') {
 
 function answer({ id, method, params, result }: Message): void {
   if (id === undefined || deed === 'hangs') return;
+  if (deed === 'asks-without-end' && String(id).startsWith('form')) {
+    formsAnswered += 1;
+    if (formsAnswered === 100)
+      send({ id: asking, result: { content: [{ type: 'text', text: 'all answered' }] } });
+    return;
+  }
   if (id === 'form') {
     send({ id: asking, result: { content: [{ type: 'text', text: JSON.stringify(result) }] } });
     return;
@@ -82,6 +89,13 @@ function call(id: number | string, name: string, progressToken: string | undefin
       method: 'elicitation/create',
       params: { message: 'Well?', requestedSchema: form() },
     });
+    return;
+  }
+  if (deed === 'asks-without-end') {
+    asking = id;
+    const requestedSchema = { type: 'object', properties: { sure: { type: 'boolean' } } };
+    for (let at = 0; at < 100; at += 1)
+      send({ id: `form${at}`, method: 'elicitation/create', params: { message: 'Sure?', requestedSchema } });
     return;
   }
   if (deed === 'silent') return;
