@@ -127,7 +127,7 @@ test('service config show loads what reads the settings of people, and nothing e
   );
   expect(new Set(parts)).toEqual(
     new Set([
-      ...['server/config', 'server/contract', 'server/clock.ts'],
+      ...['server/config', 'server/contract', 'server/clock.ts', 'server/git-owner.ts'],
       ...['node_modules/ajv', 'node_modules/jsonc-parser'],
     ]),
   );
