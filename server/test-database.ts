@@ -46,7 +46,7 @@ export const databases = [
   ...(inject('postgresUrl') === null ? [] : (['postgresql'] as const)),
 ] as const;
 
-/** On PostgreSQL. Tables are copied from a database that was migrated once: to migrate each costs some six times as much. */
+/** On PostgreSQL. Tables are copied from a database that was migrated once: to migrate each costs six times as much. */
 export async function createDatabase(content: Content = 'tables'): Promise<LastingDatabase> {
   const server = inject('postgresUrl');
   if (server === null) throw new Error('There is no PostgreSQL in .venv: make python installs it.');

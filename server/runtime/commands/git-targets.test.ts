@@ -1,4 +1,4 @@
-/** What the settings of a repository tell about a push, where a command that ran before may have put anything in their place. */
+/** What the settings of a repository tell about a push, where an earlier command may have put anything in their place. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   mkdirSync,

@@ -46,7 +46,7 @@ export function targetsFrom(workspacePath: string): StartsAtTarget {
   };
 }
 
-/** Far more than a line names that somebody means; each takes some ten microseconds, in which the server does nothing else. */
+/** Far more than a line names that somebody means: each takes some ten microseconds of everybody's time. */
 const mostPlaces = 10_000;
 
 function usesRemotes(command: string): boolean {

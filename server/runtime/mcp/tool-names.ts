@@ -30,7 +30,7 @@ export function nameTools<Named extends ServerTool>(
   );
 }
 
-/** With `git` and `git_hub`, the tool `hub_delete` of the first looks like the tool `delete` of the second, which keeps that name. */
+/** With `git` and `git_hub`, the tool `hub_delete` of the first looks like `delete` of the second, which keeps that name. */
 function mayBeOfAnother({ server, tool }: ServerTool, servers: readonly string[]): boolean {
   const own = sanitized(server, '');
   return servers.some((other) => {

@@ -155,7 +155,10 @@ function lengthsOf(words: string): string {
   return `prompt is too long: ${prompt} tokens > ${window} maximum`;
 }
 
-/** As Anthropic, OpenAI with its like, and Google say it; the more exact ones come first. Of digits without end each would be tried as the first. */
+/**
+ * As Anthropic, OpenAI with its like, and Google say it; the more exact ones come first. The digits have a bound: of many
+ * without end each would be tried as the first.
+ */
 const lengths = [
   /(?<prompt>\d{1,12}) tokens > (?<window>\d{1,12})/,
   /(?<prompt>\d{1,12}) \+ (?<answer>\d{1,12}) > (?<window>\d{1,12})/,
