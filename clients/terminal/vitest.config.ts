@@ -8,7 +8,7 @@ export default defineConfig({
     testTimeout: 90_000,
     hookTimeout: 60_000,
     // Most of the time a test waits for the processes that it started.
-    maxWorkers: 5,
+    maxWorkers: 4,
     expect: { poll: { timeout: 20_000 } },
   },
 });
