@@ -74,6 +74,30 @@ describe('where the settings of a submodule should be', () => {
   });
 });
 
+describe('a remote within the workspace', () => {
+  test.each([
+    '[remote "origin"] url = ../within',
+    '[core][remote "origin"]pushurl=../within\n[remote "origin"]url=x',
+    '[remote "or]igin"] url = ../within',
+    '[remote "origin"]\n\tURL = "../within"  # where it was',
+    '[remote "origin"]\n\turl = ../within;as before',
+    '[remote "origin"]\n\turl = ../\\\n\\\nwithin',
+    '[remote "origin"]\n\turl = ".."/"with"in',
+  ])('is seen where git sees it: %j', (settings) => {
+    const { path, config } = workspaceWithSubmodule();
+    writeFileSync(config, settings);
+    const read = ['config', '--file', config, '--get-regexp', String.raw`\.(push)?url$`];
+    expect(execFileSync('git', read, { encoding: 'utf8' })).toMatch(/url \.\.\/within$/m);
+    expect(startsElsewhere('cd sub && git push', path)).toBe(true);
+  });
+
+  test('is none where git sees a remark', () => {
+    const { path, config } = workspaceWithSubmodule();
+    writeFileSync(config, '[remote "origin"] # url = ../within\n\turl = "/elsewhere;../within"\n');
+    expect(startsElsewhere('cd sub && git push', path)).toBe(false);
+  });
+});
+
 describe('it is decided in time', () => {
   test.each([
     ['empty lines', '\n'.repeat(20_000), false],
