@@ -116,6 +116,7 @@ test('one that failed is tried again after a while', async () => {
 test.each([
   ['garbage', 'what it writes is no message'],
   ['huge', 'a message of 99999999999 bytes is too large'],
+  ['crowded', 'it holds more values than can be held'],
 ])('one that writes %s is ended, and said to', async (mode, said) => {
   const bench = smallBench(mode);
   expect(await bench.note('a.x', 'wrong\n')).toContain(said);

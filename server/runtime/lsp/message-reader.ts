@@ -1,6 +1,7 @@
 /** Reads the messages of a language server: each of bounded size, and no more of them ahead than are worked on. */
 import type { Readable } from 'node:stream';
 import { AbstractMessageReader, type DataCallback, type Disposable, type Message } from 'vscode-jsonrpc/node';
+import { parseHeld } from '../json-crowd.ts';
 
 /** The answer about all symbols of a large project has some megabytes. */
 const mostMessageBytes = 32 * 1024 ** 2;
@@ -92,7 +93,7 @@ function readHeader(bytes: Buffer): { readonly bodyAt: number; readonly bodyByte
 }
 
 function parseMessage(body: Buffer): Message {
-  const message: unknown = JSON.parse(body.toString('utf8'));
+  const message: unknown = parseHeld(body.toString('utf8'));
   if (typeof message !== 'object' || message === null || !('jsonrpc' in message))
     throw new Error('what it writes is no message');
   return message as Message; // it says so itself; what else is in it is checked where it is read

@@ -25,6 +25,10 @@ if (mode === 'child') {
 }
 if (mode === 'garbage') process.stdout.write('no message\n'.repeat(20_000));
 if (mode === 'chatty') process.stdout.write('Starting up ...\n');
+if (mode === 'crowded') {
+  const diagnostics = Array.from({ length: 600_000 }, () => ({}));
+  send({ method: 'textDocument/publishDiagnostics', params: { uri: 'file:///all.x', diagnostics } });
+}
 if (mode === 'huge') process.stdout.write('Content-Length: 99999999999\r\n\r\n');
 if (mode === 'refuses') {
   console.error('this licence has run out');

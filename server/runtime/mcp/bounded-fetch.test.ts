@@ -30,3 +30,12 @@ test('one event that is too large is not held', async () => {
   const all = [...Array.from({ length: 12 }, () => `${event}\n`), '\n'];
   await expect(receive(all)).rejects.toThrow('more than can be held');
 });
+
+test('one event that holds millions of values is not held, and any number of events with some are', async () => {
+  const values = (count: number) => `data: [${'{},'.repeat(count)}{}]\n\n`;
+  const many = Array.from({ length: 12 }, () => values(100_000));
+  expect(await receive(many)).toBe(many.join('').length);
+  await expect(receive([values(600_000)])).rejects.toThrow('more than can be held');
+  const begun = values(300_000).trimEnd();
+  await expect(receive([begun, begun, '\n\n'])).rejects.toThrow('more than can be held');
+});

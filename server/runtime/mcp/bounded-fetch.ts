@@ -1,5 +1,6 @@
 /** Bounds what a remote server may send: one message, and one answer as a whole. */
 import type { FetchLike } from '@modelcontextprotocol/client';
+import { JsonCrowd } from '../json-crowd.ts';
 import { SseEventEnds } from '../sse-event-ends.ts';
 
 const largestMessageBytes = 10 * 1024 ** 2;
@@ -19,14 +20,20 @@ export function boundedFetch(fetch: FetchLike): FetchLike {
 /** In a stream of events an empty line ends what has to be held; elsewhere only the end does. */
 function limit(events: boolean): TransformStream<Uint8Array, Uint8Array> {
   const ends = events ? new SseEventEnds() : null;
+  const values = new JsonCrowd();
   let held = 0;
   let whole = 0;
   return new TransformStream({
     transform(chunk, controller) {
+      const crowded = values.isIn(chunk);
       const end = ends?.lastIn(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)) ?? -1;
+      if (end >= 0) {
+        values.restart();
+        values.isIn(chunk.subarray(end));
+      }
       held = end < 0 ? held + chunk.length : chunk.length - end;
       whole += chunk.length;
-      if (held > largestMessageBytes || whole > largestAnswerBytes)
+      if (crowded || held > largestMessageBytes || whole > largestAnswerBytes)
         return controller.error(new Error('An MCP server sent more than can be held.'));
       controller.enqueue(chunk);
     },

@@ -26,6 +26,7 @@ test.each([
 test.each([
   ['floods', 'it writes without end, and answers nothing'],
   ['huge-line', 'it sent a message of more than 10 MB'],
+  ['crowded-line', 'it sent a message of more values than can be held'],
 ])(
   'one that %s is ended',
   async (deed, detail) => {

@@ -9,6 +9,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import type { Log } from '../../log.ts';
+import { JsonCrowd } from '../json-crowd.ts';
 import { type ProcessGroup, startGroup } from '../processes/process-group.ts';
 import { McpFailure } from './failure.ts';
 
@@ -27,6 +28,8 @@ export interface StdioCommand {
 }
 
 const largestMessageBytes = 10 * 1024 ** 2;
+/** What a piece of a line takes besides its bytes. */
+const pieceBytes = 64;
 /** A server that has said so much and answered nothing will not. */
 const mostUnaskedBytes = 32 * 1024 ** 2;
 const mostLoggedBytes = 256 * 1024;
@@ -34,6 +37,7 @@ const lastWordsLength = 2000;
 /** For each of: noticing that its input has ended, and heeding the signal. */
 const graceMs = 400;
 const drainMs = 200;
+const lineFeed = 0x0a;
 
 export class StdioTransport implements Transport {
   onclose?: () => void;
@@ -42,7 +46,12 @@ export class StdioTransport implements Transport {
   readonly #command: StdioCommand;
   readonly #log: Log;
   readonly #hear: (lastWords: string) => void;
+  /** Whole lines. */
   readonly #buffer = new ReadBuffer({ maxBufferSize: largestMessageBytes });
+  /** The beginning of a line that has not ended. */
+  #line: Buffer[] = [];
+  #lineBytes = 0;
+  readonly #values = new JsonCrowd();
   readonly #unanswered = new Set<RequestId>();
   #group: ProcessGroup | null = null;
   #unaskedBytes = 0;
@@ -108,12 +117,23 @@ export class StdioTransport implements Transport {
   #read(chunk: Buffer): void {
     if (this.#closing !== null) return;
     this.#unaskedBytes += chunk.length;
-    try {
-      this.#buffer.append(chunk);
-    } catch {
-      this.#fail('it sent a message of more than 10 MB');
+    const crowded = this.#values.isIn(chunk);
+    this.#line.push(chunk);
+    this.#lineBytes += chunk.length + pieceBytes;
+    if (crowded || this.#lineBytes > largestMessageBytes) {
+      this.#fail(`it sent a message of more ${crowded ? 'values than can be held' : 'than 10 MB'}`);
       return;
     }
+    // A line that comes in many pieces is not put together again with each of them.
+    const end = chunk.lastIndexOf(lineFeed) + 1;
+    if (end === 0) return;
+    const bytes = Buffer.concat(this.#line);
+    const begun = chunk.subarray(end);
+    this.#buffer.append(bytes.subarray(0, bytes.length - begun.length));
+    this.#line = [begun];
+    this.#lineBytes = begun.length;
+    this.#values.restart();
+    this.#values.isIn(begun);
     for (let message = this.#next(); message; message = this.#next()) {
       if ('id' in message && !('method' in message) && this.#unanswered.delete(message.id ?? ''))
         this.#unaskedBytes = 0;

@@ -9,6 +9,7 @@ import type {
 } from '@ai-sdk/provider';
 import { generateId, StreamingToolCallTracker } from '@ai-sdk/provider-utils';
 import { textOf } from '../../outbound/outbound.ts';
+import { parseHeld } from '../json-crowd.ts';
 import { lineBytes, mostCalls, mostHeldBytes } from './answer-bounds.ts';
 import { errorWithin } from './error-within.ts';
 import { dropLate } from './left-answer.ts';
@@ -106,7 +107,7 @@ interface Usage {
 
 async function* wholeAnswer(body: AsyncIterable<Buffer>): AsyncGenerator<StreamPart> {
   const answer = new AnswerReader();
-  yield* answer.read(JSON.parse(await textOf(body, mostHeldBytes)));
+  yield* answer.read(parseHeld(await textOf(body, mostHeldBytes)) as Piece);
   yield* answer.end();
 }
 
@@ -126,7 +127,7 @@ async function* piecesOf(body: AsyncIterableIterator<Buffer>): AsyncGenerator<St
       if (read.length === 0) yield stillAtWork;
       for (const data of read) {
         complete ||= data === '[DONE]';
-        if (!complete) for (const part of answer.read(JSON.parse(data))) yield part;
+        if (!complete) for (const part of answer.read(parseHeld(data) as Piece)) yield part;
       }
     }
     for (const part of answer.end()) yield part;

@@ -1,6 +1,7 @@
 /** Bounds what the vendors' own clients hold of an answer: they read events, and answers in one piece, however long they are. */
 import { createParser } from 'eventsource-parser';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
+import { JsonCrowd } from '../json-crowd.ts';
 import { SseEventEnds } from '../sse-event-ends.ts';
 import { lineBytes, mostCalls, mostHeldBytes } from './answer-bounds.ts';
 import { tooLong } from './provider-failures.ts';
@@ -27,14 +28,22 @@ type Bound = TransformStream<Uint8Array, Uint8Array>;
 function boundOf(contentType: string): Bound {
   // An answer that says what it is in no known way is read as whatever was asked for, and may be either.
   const ends = /^application\/json\b/i.test(contentType) ? null : new SseEventEnds();
-  const crowd = new CrowdedEvents();
+  const calls = new CrowdedEvents();
+  const values = new JsonCrowd();
+  // Of frames that are no text only their size can be told.
+  const isText = !/^application\/vnd\.amazon\.eventstream\b/i.test(contentType);
   let held = 0;
   return new TransformStream({
     transform(chunk, controller) {
-      if (ends && crowd.areIn(chunk)) return controller.error(tooLong());
       const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
+      if (isText && values.isIn(bytes)) return controller.error(tooLong());
+      if (ends && calls.areIn(chunk)) return controller.error(tooLong());
       const end = ends?.lastIn(bytes) ?? -1;
       const open = end < 0 ? bytes : bytes.subarray(end);
+      if (end >= 0) {
+        values.restart();
+        values.isIn(open);
+      }
       held = (end < 0 ? held : 0) + open.length + (ends ? linesIn(open) * lineBytes : 0);
       if (held > mostHeldBytes) controller.error(new Error('The answer is too large to be held.'));
       else controller.enqueue(chunk);

@@ -1,6 +1,6 @@
 /** Providers that answer without an end: read no further than an answer can go, in bounded memory. */
 import type { ServerResponse } from 'node:http';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { serveAnswers } from '../../outbound/test-server.ts';
 import { ModelFailure } from '../models/model.ts';
 import {
@@ -87,6 +87,37 @@ test.each(readings)('%s: an answer in one piece that has no end is a failure', a
   const { failure, sent } = await askOf(' '.repeat(16_000), { reading, type: 'application/json' });
   expect(failure).toMatchObject({ code: 'provider_failed' });
   expect(sent).toBeLessThan(64 * mebibyte);
+});
+
+describe('an answer of more values than can be held', () => {
+  const values = '{},'.repeat(5000);
+
+  test.each(
+    readings
+      .filter((reading) => reading !== 'openai-compat')
+      .flatMap((reading) => [
+        { reading, type: 'application/json' },
+        { reading, type: 'text/event-stream' },
+      ]),
+  )('$reading: $type is given up long before the bytes are too many', async ({ reading, type }) => {
+    const { failure, sent } = await askOf(values, { reading, type });
+    expect(failure).toMatchObject({ code: 'provider_failed' });
+    expect(sent).toBeLessThan(16 * mebibyte);
+  });
+
+  test.each(['application/json', 'text/event-stream'])('openai-compat: %s is a failure', async (type) => {
+    const more = Array.from({ length: 600_000 }, () => ({}));
+    const said = { role: 'assistant', content: 'Hello' };
+    const answer = JSON.stringify({ choices: [{ delta: said, message: said, finish_reason: 'stop' }], more });
+    const { url } = await serveAnswers((_, response) => {
+      response.writeHead(200, { 'content-type': type });
+      response.end(type === 'application/json' ? answer : `data: ${answer}\n\ndata: [DONE]\n\n`);
+    });
+    const failure = await answerOf(opened('openai-compat', url), request('Hello')).catch(
+      (error: unknown) => error,
+    );
+    expect(failure).toMatchObject({ code: 'provider_failed' });
+  });
 });
 
 test.each(readings)('%s: a refusal without an end is read as far as its words can be', async (reading) => {

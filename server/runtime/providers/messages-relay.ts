@@ -1,5 +1,6 @@
 /** Asks a provider that speaks the Messages API in the client's own words, and hands on its answer as it comes. */
 import { type OutboundCall, textOf } from '../../outbound/outbound.ts';
+import { parseHeld } from '../json-crowd.ts';
 import type { RelayedAnswer, RelayedPiece, RelayRequest } from '../models/model.ts';
 import { mostHeldBytes } from './answer-bounds.ts';
 import { dropLate } from './left-answer.ts';
@@ -46,7 +47,7 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
     // A few answer in one piece, whatever they are asked for.
     const inOne = /^application\/json\b/.test(String(answer.headers['content-type'] ?? ''));
     if (streamed && !inOne) return { pieces: new Pieces(answer, call, silence) };
-    const message: unknown = JSON.parse(await textOf(answer.body, mostHeldBytes));
+    const message: unknown = parseHeld(await textOf(answer.body, mostHeldBytes));
     silence.end();
     // Any other form breaks the contract where that is checked.
     const whole = { ...(message as object), model: request.body.model };

@@ -93,3 +93,10 @@ test('a frame without an end is a failure, and costs no more than it is long', (
   expect(begun.text).toBe(delta('a'));
   expect(begun.failures[0]).toMatchObject({ message: 'A frame has no end' });
 });
+
+test('a frame that holds more values than any answer is a failure', () => {
+  const more = Array.from({ length: 600_000 }, () => ({}));
+  const { text, failures } = read([delta('a') + frame({ type: 'message_delta', delta: {}, more })]);
+  expect(text).toBe(delta('a'));
+  expect(failures[0]).toMatchObject({ message: 'it holds more values than can be held' });
+});

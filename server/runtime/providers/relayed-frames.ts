@@ -1,5 +1,6 @@
 /** Reads the frames of a Messages answer no further than it must: nearly all of them go on as they came. */
 
+import { parseHeld } from '../json-crowd.ts';
 import type { RelayedPiece } from '../models/model.ts';
 import { SseEventEnds } from '../sse-event-ends.ts';
 import { mostHeldBytes } from './answer-bounds.ts';
@@ -68,7 +69,7 @@ export class FrameReader {
 
   #readFrame(going: GoingFrames, frame: string, from: number, end: number): void {
     const data = dataOf(frame);
-    const event: unknown = data === null ? null : JSON.parse(data);
+    const event: unknown = data === null ? null : parseHeld(data);
     if (!isEvent(event)) going.drop(from, end);
     else if (event.type === 'error') throw errorWithin(event.error);
     else if (event.type === 'message_start') {

@@ -1,5 +1,6 @@
 /** Asks for scores by the wire that Jina, Cohere, vLLM, llama.cpp, LiteLLM and others have in common. */
 import { callBy, textOf } from '../../outbound/outbound.ts';
+import { parseHeld } from '../json-crowd.ts';
 import { believedCount } from '../models/believed-counts.ts';
 import { ModelFailure } from '../models/model.ts';
 import type { RerankRequest } from '../models/reranking.ts';
@@ -35,7 +36,7 @@ export async function askToRerank(
     signal,
   });
   if (answer.status < 200 || answer.status > 299) throw await refusalOf(answer);
-  const said: unknown = JSON.parse(await textOf(answer.body, mostHeldBytes));
+  const said: unknown = parseHeld(await textOf(answer.body, mostHeldBytes));
   return typeof said === 'object' && said !== null ? said : {};
 }
 

@@ -52,13 +52,15 @@ function initialize(id: number | string): void {
     'wrong-id': () => send({ id: 'another', result: {} }),
     refuses: () => send({ id, error: { code: -32603, message: 'Not\u001b[31m today' } }),
     'huge-line': () => void process.stdout.write('x'.repeat(20 * 1024 ** 2)),
+    'crowded-line': () => welcome(Array.from({ length: 600_000 }, () => ({}))),
     floods: flood,
   };
   if (deed === 'garbage')
     process.stdout.write(`${'no json at all\n'.repeat(1000)}{"json": "but no message"}\n`);
   const capabilities = { tools: { listChanged: true } };
   const serverInfo = { name: 'hostile', version: '0' };
-  const welcome = () => send({ id, result: { protocolVersion: '2025-06-18', capabilities, serverInfo } });
+  const welcome = (more?: object[]) =>
+    send({ id, result: { protocolVersion: '2025-06-18', capabilities, serverInfo, more } });
   (greetings[deed] ?? welcome)();
 }
 
