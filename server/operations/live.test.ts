@@ -248,6 +248,22 @@ describe.each(databases)('on %s', (dialect) => {
       expect((await ask('GET', `/sessions/${id}/todos`)).body.data).toEqual(todos);
       expect((await ask('GET', `/sessions/${id}/todos`, undefined, other)).body.data).toEqual(todos);
     });
+
+    test.each([
+      ['are no tasks', [todos, ['buy milk', null, { id: 3 }]], todos],
+      ['say more than tasks do', [todos, [{ ...todos[0], note: 'mine' }]], todos],
+      ['are no list', [{ 0: 'buy milk' }], []],
+    ])('is not made of calls whose todos %s', async (_, lists, expected) => {
+      const { id } = await newSession();
+      for (const _ of lists) await ask('POST', '/query', { prompt: 'list', session_id: id });
+      const { body: document } = await ask('GET', `/sessions/${id}/export`);
+      const parts = document.messages.flatMap((message: Json) => message.parts);
+      const calls = parts.filter(({ type }: Json) => type === 'tool_use');
+      for (const [at, list] of lists.entries()) calls[at].input.todos = list;
+      const { body: imported } = await ask('POST', '/sessions/import', document);
+      expect((await ask('GET', `/sessions/${imported.id}/todos`)).body.data).toEqual(expected);
+      expect((await ask('GET', `/sessions/${imported.id}/inspect`)).body.todos).toEqual(expected);
+    });
   });
 
   describe('the children of a session', () => {

@@ -2,6 +2,7 @@
 import type { Message, MessagePart, ToolResult } from '../../contract/api.ts';
 import { givenAnew } from '../../given-anew.ts';
 import type { ModelMessage, ModelMessagePart } from '../models/model.ts';
+import { todosIn } from '../tools/todos.ts';
 import type { Todo } from '../tools/tool.ts';
 
 type Spoken = Pick<Message, 'role' | 'parts' | 'run_id' | 'stop_reason'> &
@@ -120,10 +121,11 @@ export function todosOf(messages: readonly { readonly parts: readonly MessagePar
   const failed = new Set(
     parts.flatMap((part) => (part.type === 'tool_result' && part.is_error ? [part.tool_use_id] : [])),
   );
-  const call = parts.findLast(
-    (part) => part.type === 'tool_use' && part.name === 'todos' && !failed.has(part.id),
-  );
-  const todos = call?.type === 'tool_use' ? call.input.todos : undefined;
-  // The tool has checked the input before it succeeded.
-  return Array.isArray(todos) ? (todos as Todo[]) : [];
+  // Of others' calls of that name, a client's or an import's, nobody has checked what they say.
+  for (const part of parts.toReversed()) {
+    if (part.type !== 'tool_use' || part.name !== 'todos' || failed.has(part.id)) continue;
+    const todos = todosIn(part.input);
+    if (todos !== null) return todos;
+  }
+  return [];
 }

@@ -38,6 +38,12 @@ export function todosTool(): Tool {
   });
 }
 
+/** The list that the input of a call gives; null where it is none that the tool takes. */
+export function todosIn(given: unknown): readonly Todo[] | null {
+  const { success: fits, data } = input.safeParse(given);
+  return fits ? data.todos : null;
+}
+
 function summaryOf(todos: readonly Todo[]): string {
   const counts = (['completed', 'in_progress', 'pending'] as const).map(
     (status) => `${countOf(todos, status)} ${status}`,
