@@ -102,6 +102,27 @@ describe.each(databases)('on %s, a plan', (dialect) => {
     });
   });
 
+  test('is carried out by the profile of its session, unless that one may change nothing', async () => {
+    for (const [slug, terms] of [
+      ['steady', {}],
+      ['quiet', { permission_mode: 'read_only' }],
+    ] as const) {
+      const body = { slug: `${slug}-${dialect}`, description: slug, instructions: 'Work.', ...terms };
+      expect(await ask('POST', '/api/v1/agents', body)).toMatchObject({ status: 201 });
+    }
+    const approvedIn = async (agent_slug: string, body: Json = {}) => {
+      const { body: session } = await ask('POST', '/api/v1/sessions', { agent_slug });
+      const plan = await proposed(session.id);
+      const { body: run } = await ask('POST', `${path}/${plan.id}/approve`, body);
+      await endOf(run.id);
+      return run.agent_slug;
+    };
+    expect(await approvedIn(`steady-${dialect}`)).toBe(`steady-${dialect}`);
+    expect(await approvedIn(`quiet-${dialect}`)).toBe('coder');
+    expect(await approvedIn('plan')).toBe('coder');
+    expect(await approvedIn('plan', { agent_slug: `steady-${dialect}` })).toBe(`steady-${dialect}`);
+  });
+
   test('is approved once, however many try: the others begin no run', async () => {
     const plan = await proposed();
     const tries = await Promise.all([1, 2, 3, 4].map(() => ask('POST', `${path}/${plan.id}/approve`, {})));

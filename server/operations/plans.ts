@@ -1,5 +1,5 @@
 /** Plans: what an agent proposes, and a person approves or rejects. */
-import type { Plan, PlanApproval } from '../contract/api.ts';
+import type { Plan, PlanApproval, Session } from '../contract/api.ts';
 import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession, askedWith, asker } from './asked-session.ts';
@@ -63,7 +63,7 @@ export const approvePlan: Handler<'approvePlan'> = async (call, services) => {
     ...asker(principal),
     trigger: 'api',
     messages: [{ role: 'user', parts: [{ type: 'text', text: orderOf(found.plan, body) }] }],
-    agentSlug: body.agent_slug ?? 'coder',
+    agentSlug: body.agent_slug ?? (await carrierOf(session, services)),
     ...(body.model !== undefined && { model: body.model }),
     ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
     ...askedWith(principal),
@@ -78,6 +78,12 @@ export const approvePlan: Handler<'approvePlan'> = async (call, services) => {
   });
   return begunRun(principal, runId, store);
 };
+
+/** A profile that may change nothing cannot carry anything out. */
+async function carrierOf(session: Session, { runtime }: Services): Promise<string> {
+  const { slug, permission_mode } = await runtime.profile(session.agent_slug, session.workspace_id);
+  return permission_mode === 'read_only' ? 'coder' : slug;
+}
 
 async function begunRun(
   principal: Principal,

@@ -106,6 +106,8 @@ export interface Runtime extends AskedModels {
   estimate(query: Query): Promise<QueryEstimate>;
   /** Checks what a query in the workspace names, before anything is stored. Throws Problem. */
   check(names: { readonly agentSlug?: string; readonly model?: string | null }, asker: Asker): Promise<void>;
+  /** Throws Problem agent_not_found. */
+  profile(slug: string, workspaceId: string): Promise<Profile>;
   /** The agent profiles that are built in, and those in the files that count in the workspace. */
   profiles(workspaceId: string): Promise<readonly Profile[]>;
   /** The run's events after the cursor, once and in order; ends with `done` or `error`. */
@@ -338,6 +340,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     runCounts: () => runs.counts(),
     threadQueues: { searches: searchQueue, pages: conversionQueue },
     limits: options.limits ?? defaultLimits,
+    profile: async (slug, workspaceId) => profiles.find(slug, await placeOf(workspaceId)),
     profiles: async (workspaceId) => profiles.own(await placeOf(workspaceId)),
     async check({ agentSlug, model }, asker) {
       const { workspaceId } = asker;
