@@ -423,6 +423,7 @@ test.each<[string, Record<string, unknown>, string]>([
     ];
   }),
   ['a call that is not answered', { messages: [...asked, question] }, 'messages.2'],
+  ['a call that nothing comes behind', { messages: asked }, 'messages.1.content'],
   ['a call by the user', says(use), 'messages.0.content.0.type'],
   ['a tool without a schema', { tools: [{ name: 'x' }] }, 'tools.0.input_schema'],
   ['a tool with a bad name', { tools: [{ name: 'no good', input_schema: {} }] }, 'tools.0.name'],

@@ -78,18 +78,20 @@ class ConversationReader {
   readonly #before: OpenCalls;
   /** With results of some calls, while others still have none: they may come in messages of their own. */
   #held: Turn | null = null;
+  #last = '';
 
   constructor(before: OpenCalls) {
     this.#before = before;
   }
 
   read(role: 'user' | 'assistant', content: Content, pointer: string): void {
+    this.#last = pointer;
     if (role === 'assistant') this.#answer(content, pointer);
     else this.#prompt(content, pointer);
   }
 
   end(): readonly ModelMessage[] {
-    if (this.#held) this.#refuseUnanswered(this.#held.pointer);
+    this.#refuseUnanswered(this.#held?.pointer ?? this.#last);
     return this.#messages;
   }
 
@@ -151,6 +153,6 @@ class ConversationReader {
   #refuseUnanswered(pointer: string): void {
     const [left] = this.#open.keys();
     if (left !== undefined)
-      throw refusal(pointer, `the tool_use ${JSON.stringify(left)} before has no tool_result here`, 'orphan');
+      throw refusal(pointer, `the tool_use ${JSON.stringify(left)} has no tool_result behind it`, 'orphan');
   }
 }
