@@ -11,6 +11,7 @@ import type {
   ToolDefinition,
 } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { removeFiles } from './after-changes.ts';
 import { askedSession, askedWith, asker } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
 import { callsIn, histories, newTurns, openCalls, sentTurns } from './messages-history.ts';
@@ -75,7 +76,7 @@ export async function continueConversation(
   const sent = sentTurns(messages, calls);
   const fresh = thread ? sent : newTurns(histories(stored, named, calls), sent);
   const session = fresh ? named : await fork(named);
-  const { runId, notices } = await runtime.start({
+  const begun = runtime.start({
     session: {
       ...askedSession(session),
       systemPrompt: [session.system_prompt, system].filter(Boolean).join('\n\n') || null,
@@ -90,6 +91,11 @@ export async function continueConversation(
       providerSettingId: headers['x-service-provider-setting-id'],
     }),
     onUnanswered: 'deny',
+  });
+  const { runId, notices } = await begun.catch(async (error: unknown) => {
+    // A client that is refused, and asks again, would leave one behind each time.
+    if (session !== named) await forget(session);
+    throw error;
   });
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.
   if (signal.aborted) await stop(runId);
@@ -110,6 +116,11 @@ export async function continueConversation(
       ...(parent.system_prompt && { system_prompt: parent.system_prompt }),
     };
     return (await store.sessions.create(principal, copy, { parentId: parent.id })).session;
+  }
+
+  async function forget({ id }: Session): Promise<void> {
+    const sessionIds = await store.sessions.delete(principal, id);
+    await removeFiles({ workspaceIds: [], sessionIds }, services);
   }
 
   function* partOf(chunk: ResponseChunk): Generator<ModelPart> {

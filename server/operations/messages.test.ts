@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import {
   type Account,
+  type Json,
   type RequestOptions,
   readEvents,
   type StreamedEvent,
@@ -345,6 +346,36 @@ describe('a message in a session', () => {
       'assistant: You said: Two',
     ]);
     expect(await messagesOf(session)).toHaveLength(2);
+  });
+
+  test('leaves no fork behind where it is refused, and names the one in which its provider failed', async () => {
+    const profile = { slug: 'passing', description: 'Passes', instructions: 'Answer.' };
+    const { body: agent } = await app.request('POST', '/api/v1/agents', { token: ada.token, body: profile });
+    const sessions = [await newSession({ agent_slug: 'passing' }), await newSession()];
+    for (const session of sessions) await post(say('One'), { headers: { 'x-service-session-id': session } });
+    await app.request('DELETE', `/api/v1/agents/${agent.id}`, { token: ada.token });
+    const messages = [
+      { role: 'user', content: 'Never said' },
+      { role: 'assistant', content: 'No.' },
+      { role: 'user', content: 'Two' },
+    ];
+    const childrenOf = async (id = ''): Promise<Json[]> =>
+      (await app.request('GET', `/api/v1/sessions/${id}/children`, { token: ada.token })).body.data;
+    const ask = (session = '', stream = false) =>
+      post({ ...say('x'), stream, messages }, { headers: { 'x-service-session-id': session } });
+    const [refusing, failing] = sessions;
+    const refused = await ask(refusing);
+    expect(refused.status).toBe(404);
+    expect(refused.headers.get('x-service-session-id')).toBeNull();
+    expect(await childrenOf(refusing)).toEqual([]);
+    for (const stream of [false, true]) {
+      await upstream.script([{ fail: { kind: 'status', status: 400 } }]);
+      const failed = await ask(failing, stream);
+      expect(failed.status).toBe(400);
+      const fork = (await childrenOf(failing)).at(-1);
+      expect(failed.headers.get('x-service-session-id')).toBe(fork?.session.id);
+    }
+    expect(await childrenOf(failing)).toHaveLength(2);
   });
 
   test.each<[string, object]>([

@@ -30,10 +30,27 @@ export const createMessage: Handler<'createMessage'> = async (call, services) =>
     ...(answer.sessionId && { 'x-service-session-id': answer.sessionId }),
     ...quotaNotice(answer.notices),
   };
-  if (call.body.stream)
-    return { status: 200, type: 'text/event-stream', headers, body: await answer.frames() };
-  return { status: 200, headers, body: await answer.whole() };
+  try {
+    if (call.body.stream)
+      return { status: 200, type: 'text/event-stream', headers, body: await answer.frames() };
+    return { status: 200, headers, body: await answer.whole() };
+  } catch (error) {
+    throw withSession(error, answer);
+  }
 };
+
+/** Of a conversation that went on in a new session the client learns by this alone, also where it failed there. */
+function withSession(error: unknown, { sessionId }: Opened): unknown {
+  if (!(error instanceof Problem) || sessionId === null) return error;
+  const { code, message, errors, quota, concerns, details, cause } = error;
+  const headers = { ...error.headers, 'x-service-session-id': sessionId };
+  return new Problem(code, message, {
+    ...{ headers, cause, concerns },
+    ...(errors && { errors }),
+    ...(quota && { quota }),
+    ...(details && { details }),
+  });
+}
 
 /** An answer that has not begun, in either form. */
 interface Opened {
