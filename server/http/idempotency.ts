@@ -10,7 +10,7 @@ import { type AnyReply, eventsOf } from './wire.ts';
 export type PerformOnce = (exchange: Exchange, route: Route, call: AnyCall) => Promise<AnyReply>;
 
 /** Performs operations, those with a key once. */
-export function createIdempotency(ports: Pick<Ports, 'perform' | 'requests'>): PerformOnce {
+export function createIdempotency(ports: Pick<Ports, 'perform' | 'requests' | 'log'>): PerformOnce {
   const answering = new Map<string, string>();
   return async (exchange, route, first) => {
     const key = keyOf(route, first);
@@ -78,7 +78,7 @@ async function answer(
   request: IdempotentRequest,
   route: Route,
   call: AnyCall,
-  { requests, perform }: Pick<Ports, 'perform' | 'requests'>,
+  { requests, perform, log }: Pick<Ports, 'perform' | 'requests' | 'log'>,
 ): Promise<AnyReply> {
   const repeat = (earlier: EarlierRequest): AnyReply | Promise<AnyReply> => {
     if (earlier.fingerprint !== request.fingerprint) throw reused();
@@ -91,7 +91,11 @@ async function answer(
   if (route.idempotent === 'answer') {
     const reply = await perform(route, call);
     // A stream of the vendor's surface cannot be read again: it is kept from running twice at once only.
-    if (!eventsOf(reply)) await requests.add(request, reply);
+    if (!eventsOf(reply))
+      await requests.add(request, reply).catch((error: unknown) => {
+        // The work is done, and may have been paid for: its caller gets the answer all the same.
+        log.error({ err: error }, 'an answer could not be kept for its Idempotency-Key');
+      });
     return reply;
   }
   const keepMeanwhile: AnyCall['keepMeanwhile'] = (meanwhile, hiddenMs) =>

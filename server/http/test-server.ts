@@ -19,6 +19,8 @@ export interface TestServerOptions {
   readonly settings?: Partial<HttpSettings>;
   readonly handlers?: { readonly [Id in OperationId]?: (call: AnyCall) => Promise<AnyReply> };
   readonly limits?: ArrivalLimits;
+  /** Keeps the answer of a request with an Idempotency-Key. */
+  readonly keeps?: () => Promise<void>;
   /** What checking a credential waits for. */
   readonly looksUp?: () => Promise<void>;
 }
@@ -89,7 +91,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
         throw new Problem('credential_invalid', 'The credential is unknown or was revoked.');
       },
       // Nothing is kept beyond the answer.
-      requests: { find: async () => null, add: async () => undefined },
+      requests: { find: async () => null, add: options.keeps ?? (async () => undefined) },
       stillValid: async (known: readonly Caller[]) => {
         const valid = new Set([...callers.values()].map(({ credentialId }) => credentialId));
         return known.map(({ credentialId }) => valid.has(credentialId));
