@@ -1,4 +1,4 @@
-/** How long the body of a request may take to arrive; of an upload, how long each piece of it may. */
+/** How long the body of a request may take to arrive; of a large one, how long each part of it may. */
 import type { IncomingMessage } from 'node:http';
 import { announcesBody } from './body.ts';
 
@@ -14,6 +14,20 @@ export function limitArrival(request: IncomingMessage, mostMs: number, late: (er
   timers.set(request, timer);
   const stop = () => clearTimeout(timer);
   request.once('end', stop).once('close', stop);
+}
+
+/** A body that comes slower than this is late: within the first limit it would have come in small pieces for ever. */
+const partBytes = 1024 ** 2;
+
+/** What is large may take as long for each further part of it. */
+export function countFromEachPart(request: IncomingMessage): void {
+  let bytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes < partBytes) return;
+    bytes %= partBytes;
+    countAnew(request);
+  });
 }
 
 /** What is long may take long, as long as it comes. */

@@ -1,4 +1,5 @@
 /** One request and its answer, from the first byte on: its id, its path, and what is known of it so far. */
+import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Route } from '../contract/routes.ts';
 import { newId } from '../ids.ts';
@@ -48,15 +49,26 @@ function begin(request: Request, response: Response, addressOf: AddressOf): void
   // The router, and whoever else reads the target, must see the same one.
   request.url = target;
   request.originalUrl = target;
-  const [path = '/', search = ''] = splitOnce(target, '?');
-  const surface: Surface = path.startsWith('/v1/') ? 'messages' : 'native';
-  const given = request.get('x-request-id');
-  const requestId = given !== undefined && saneRequestId.test(given) ? given : newId('request');
+  const { path, search, surface, requestId } = headOf(request);
   response.setHeader('X-Request-Id', requestId);
   if (surface === 'messages') response.setHeader('request-id', requestId);
   response.setHeader('X-Content-Type-Options', 'nosniff');
   const exchange = { request, response, requestId, path, search, surface, address: addressOf(request) };
   exchanges.set(request, { ...exchange, route: null, userId: null, caller: null, streamed: false });
+}
+
+/** What the head of a request says of it. */
+function headOf({ url = '/', headers }: IncomingMessage) {
+  const [path = '/', search = ''] = splitOnce(originForm(url), '?');
+  const surface: Surface = path.startsWith('/v1/') ? 'messages' : 'native';
+  const given = headers['x-request-id'];
+  const requestId = typeof given === 'string' && saneRequestId.test(given) ? given : newId('request');
+  return { path, search, surface, requestId };
+}
+
+/** The same of one that may break off before its exchange has begun. */
+export function occasionOf(request: IncomingMessage): Pick<Exchange, 'path' | 'surface' | 'requestId'> {
+  return exchanges.get(request) ?? headOf(request);
 }
 
 /** The exchange that this request belongs to. */

@@ -1,6 +1,8 @@
 /** What breaks HTTP itself, what does not arrive, and how the server stops: over raw sockets. */
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { CreateMessageRequest } from '../contract/api.ts';
 import { schemaCompiler } from './contract-schemas.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from './test-server.ts';
 
@@ -84,6 +86,13 @@ describe('broken HTTP gets a problem, and the connection is closed', () => {
   });
 });
 
+async function* slowly(parts: readonly string[], pauseMs: number): AsyncGenerator<string> {
+  for (const part of parts) {
+    await sleep(pauseMs);
+    yield part;
+  }
+}
+
 describe('what does not arrive', () => {
   const limits = { headersMs: 200, requestMs: 400, checkMs: 50 };
 
@@ -99,6 +108,66 @@ describe('what does not arrive', () => {
     const answer = await server.raw(bytes);
     expect(problemIn(answer)).toMatchObject({ status: 408, code: 'request_timeout' });
     expect(Date.now() - started).toBeLessThan(20_000);
+  });
+
+  const messages =
+    'POST /v1/messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer login\r\nX-Request-Id: mine\r\n';
+  const json = 'Content-Type: application/json\r\n';
+
+  test.each([
+    ['late', `${messages}${json}Content-Length: 9\r\n\r\n{`, 408],
+    ['broken', `${messages}${json}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n`, 400],
+  ])(
+    'a body that is %s is refused as the surface of its request refuses, under its id',
+    async (_, bytes, status) => {
+      server = await startTestServer({ handlers, limits });
+      const [head = '', body = ''] = (await server.raw(bytes)).split('\r\n\r\n');
+      expect(head).toContain(`HTTP/1.1 ${status} `);
+      expect(head).toMatch(/^content-type: application\/json/im);
+      expect(head).toMatch(/^x-request-id: mine\r?$/im);
+      expect(head).toMatch(/^request-id: mine\r?$/im);
+      const schema = { $ref: '#/components/schemas/MessagesError' };
+      const validate = schemaCompiler({ allErrors: false }).compile(schema);
+      expect(validate(JSON.parse(body)) || validate.errors).toBe(true);
+    },
+  );
+
+  test('a problem names the path of the request', async () => {
+    server = await startTestServer({ handlers, limits });
+    const head = 'POST /api/v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer login\r\n';
+    const answer = await server.raw(`${head}${json}Content-Length: 9\r\n\r\n{`);
+    expect(problemIn(answer)).toMatchObject({ instance: '/api/v1/sessions' });
+  });
+
+  test('a large body may take longer, as long as it comes', async () => {
+    const createMessage = async (call: { readonly body: unknown }) => {
+      const [message] = (call.body as CreateMessageRequest).messages;
+      const content = [{ type: 'text', text: String(message?.content?.length) }];
+      const said = { id: 'msg_01k9w6r3h2e7xv5q0c8m4b1tza', model: 'demo:demo-1', content };
+      const ended = {
+        stop_reason: 'end_turn',
+        stop_sequence: null,
+        usage: { input_tokens: 2, output_tokens: 1 },
+      };
+      return { status: 200, body: { type: 'message', role: 'assistant', ...said, ...ended } };
+    };
+    server = await startTestServer({
+      handlers: { ...handlers, createMessage },
+      limits: { ...limits, headersMs: 20_000, requestMs: 4000 },
+    });
+    const parts = [
+      '{"model":"demo:demo-1","max_tokens":16,"messages":[{"role":"user","content":"',
+      ...Array.from({ length: 4 }, () => 'x'.repeat(1.2 * 1024 ** 2)),
+      '"}]}',
+    ];
+    const body = ReadableStream.from(slowly(parts, 1500)).pipeThrough(new TextEncoderStream());
+    const answer = await fetch(`${server.url}/v1/messages`, {
+      ...{ method: 'POST', body, duplex: 'half' },
+      headers: { authorization: 'Bearer login', 'content-type': 'application/json' },
+    });
+    expect(await answer.json()).toMatchObject({
+      content: [{ text: String(parts.slice(1, -1).join('').length) }],
+    });
   });
 
   test('400 of them leave the server free, and are gone', async () => {

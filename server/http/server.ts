@@ -11,7 +11,8 @@ import type { Express } from 'express';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { limitArrival } from './arrival.ts';
-import { renderProblem } from './problems.ts';
+import { occasionOf } from './exchange.ts';
+import { type Occasion, renderProblem } from './problems.ts';
 
 /** How long a request may take to arrive. Answers may take for ever: streams stay open for minutes. */
 export interface ArrivalLimits {
@@ -55,12 +56,17 @@ export function createHttpServer(
   };
   // An expected 100 Continue is sent by whoever reads the body, once nothing stands against reading it.
   server.on('request', handle).on('checkContinue', handle).on('checkExpectation', handle);
-  server.on('connect', (_request, socket: Socket) => refuseRaw(socket, connectRefused()));
+  server.on('connect', (_request, socket: Socket) => refuseRaw(socket, connectRefused(), unread()));
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const answer = answers.get(socket);
     if (error.code === 'ECONNRESET' || !socket.writable || (answer?.headersSent && !answer.writableFinished))
       socket.destroy();
-    else refuseRaw(socket, problemOf(error));
+    else
+      refuseRaw(
+        socket,
+        problemOf(error),
+        answer?.writableFinished === false ? occasionOf(answer.req) : unread(),
+      );
   });
   return { server, drain: (timeoutMs) => drain(server, app, timeoutMs) };
 }
@@ -81,14 +87,20 @@ function connectRefused(): Problem {
 
 const lingerMs = 1_000;
 
-/** Writes an answer where there is no request to answer: the parser gave up. */
-function refuseRaw(socket: Socket, problem: Problem): void {
-  const requestId = newId('request');
-  const rendered = renderProblem(problem, { path: '/', requestId, surface: 'native' });
+/** Of a request whose head could not be read nothing is known. */
+function unread(): Occasion {
+  return { path: '/', requestId: newId('request'), surface: 'native' };
+}
+
+/** Writes an answer past the parser, which gave up. */
+function refuseRaw(socket: Socket, problem: Problem, occasion: Occasion): void {
+  const { requestId, surface } = occasion;
+  const rendered = renderProblem(problem, occasion);
   const body = JSON.stringify(rendered.body);
   const headers = {
     ...rendered.headers,
     'X-Request-Id': requestId,
+    ...(surface === 'messages' && { 'request-id': requestId }),
     'Content-Type': rendered.type,
     'Content-Length': String(Buffer.byteLength(body)),
     Connection: 'close',
