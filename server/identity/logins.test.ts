@@ -1,5 +1,6 @@
 /** Accounts and logins: who may register, whose password is right, and when a login is over. */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { Problem } from '../problem.ts';
 import { hashOf } from './opaque-tokens.ts';
 import { ada, grace, type TestIdentity, testIdentity } from './test-identity.ts';
 
@@ -204,6 +205,16 @@ describe('a refresh token', () => {
     }
     await identity.authenticate(elsewhere.access_token);
     await identity.refresh(elsewhere.refresh_token);
+  });
+
+  test('is as good as before where the database went away before its login was given the next', async () => {
+    const { identity, store } = await testIdentity();
+    const { refresh_token } = await identity.register(ada);
+    const away = new Problem('database_unavailable', 'The database is away.');
+    vi.spyOn(store.principals, 'byLogin').mockRejectedValueOnce(away);
+    await expect(identity.refresh(refresh_token)).rejects.toBe(away);
+    const next = await identity.refresh(refresh_token);
+    await identity.authenticate(next.access_token);
   });
 
   test('has one winner at the most in a race, and the race ends the login', async () => {

@@ -77,6 +77,13 @@ export function createLogins(
     };
   }
 
+  /** Null where the token belongs to no login that goes on. */
+  async function nextPair(refreshHash: string, secret: string): Promise<TokenPair | null> {
+    const loginId = await logins.loginOf(refreshHash);
+    const owner = loginId && (await principals.byLogin(loginId, clock.now()));
+    return owner && !owner.login.ended ? await pair(owner.user, owner.login.id, secret) : null;
+  }
+
   return {
     async start(user, beginning) {
       const { secret, login } = newLogin(user, beginning);
@@ -89,14 +96,14 @@ export function createLogins(
       return loginId === null ? null : pair(user, loginId, secret);
     },
     async refresh(refreshToken, origin) {
-      const next = newRefreshToken();
-      const rotation = await logins.rotate(hashOf(refreshToken), next.hash, clock.now(), origin);
+      const [hash, next] = [hashOf(refreshToken), newRefreshToken()];
+      // What may fail comes first: whoever is told to try again must not come with a token that counts as used.
+      const answer = await nextPair(hash, next.secret);
+      const rotation = await logins.rotate(hash, next.hash, clock.now(), origin);
       if (typeof rotation === 'string') throw notRefreshed(rotation);
-      const owner = await principals.byLogin(rotation.loginId, clock.now());
-      // Its other half of a race has ended the login in between.
-      if (!owner || owner.login.ended) throw notRefreshed('reused');
-      refuseSuspended(owner.user);
-      return pair(owner.user, rotation.loginId, next.secret);
+      if (answer === null) throw notRefreshed('unknown');
+      refuseSuspended(answer.user);
+      return answer;
     },
     async end(principal, allDevices) {
       if (allDevices) await logins.endAll(principal.userId, principal);

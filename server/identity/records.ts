@@ -158,6 +158,8 @@ export interface LoginRecords {
   createUnchanged(login: NewLogin, passwordHash: string): Promise<string | null>;
   /** Notes that a login was used, and from where; at most once a minute. */
   touch(loginId: string, address: string | null, now: Date): Promise<void>;
+  /** The login that a refresh token is of, used or not. */
+  loginOf(hash: string): Promise<string | null>;
   /** Exchanges a refresh token that was never used; one that was ends its login. */
   rotate(oldHash: string, newHash: string, now: Date, origin?: Origin): Promise<Rotation>;
   end(loginId: string, by: Actor): Promise<void>;

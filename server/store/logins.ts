@@ -42,6 +42,8 @@ export interface Logins {
   revoke(reach: Reach, loginId: string): Promise<void>;
   /** Remembers that a login was used, and from where; at most once a minute. */
   touch(loginId: string, address: string | null, now: Date): Promise<void>;
+  /** The login that a refresh token is of, used or not; null for one that nobody was given. */
+  loginOf(hash: string): Promise<string | null>;
   /** Exchanges a refresh token for the next one. Of two at once, one gets it. */
   rotate(oldHash: string, newHash: string, now: Date, origin?: Origin): Promise<Rotation>;
   /** Ends one login: nothing of it is good from the next request on. */
@@ -103,6 +105,11 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
           .where({ id: loginId })
           .where((stale) => stale.whereNull('last_seen_at').orWhere('last_seen_at', '<=', minuteAgo))
           .update({ last_seen_at: at.getTime(), address });
+      }),
+    loginOf: (hash) =>
+      database.read('installation', async (sql) => {
+        const token = await sql<TokenRow>('refresh_tokens').where({ hash }).first('login_id');
+        return token?.login_id ?? null;
       }),
     rotate: (oldHash, newHash, at, origin) =>
       database.write('installation', (sql) => rotate(sql, { oldHash, newHash, origin }, at.getTime())),
