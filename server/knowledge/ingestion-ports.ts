@@ -42,6 +42,7 @@ export interface IngestionRecords<Item extends IngestedItem> {
   ): Promise<void>;
   fail(item: Item, error: IngestionError, again: Date | null): Promise<void>;
   giveBack(item: Item): Promise<void>;
+  free(worker: string, except: readonly Item[]): Promise<void>;
   lost(items: readonly Item[]): Promise<readonly Item[]>;
   renew(worker: string): Promise<boolean>;
   workers(): Promise<SeenWorker[]>;

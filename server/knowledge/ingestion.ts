@@ -44,12 +44,33 @@ export function startIngestion<Item extends IngestedItem>(options: IngestionOpti
   const lanes = new Set<Promise<void>>();
   let looking: Promise<void> | null = null;
   let again = false;
+  /** Whether the records may hold something for this process that it is not at: nobody else would free it. */
+  let unsure = false;
 
   const look = async (): Promise<void> => {
+    if (unsure) await free();
     while (!stopping.signal.aborted && atWork.size < options.lanes) {
-      const item = await options.records.claim(options.owner);
+      const item = await claim();
       if (!item) return;
       begin(item);
+    }
+  };
+  const free = async (): Promise<void> => {
+    unsure = false;
+    try {
+      await options.records.free(options.owner, [...atWork.keys()]);
+    } catch (error) {
+      unsure = true;
+      throw error;
+    }
+  };
+  const claim = async (): Promise<Item | null> => {
+    try {
+      return await options.records.claim(options.owner);
+    } catch (error) {
+      // It may have been stored all the same.
+      unsure = true;
+      throw error;
     }
   };
   const wake = (): void => {
@@ -67,7 +88,8 @@ export function startIngestion<Item extends IngestedItem>(options: IngestionOpti
   };
   const begin = (item: Item): void => {
     const controller = new AbortController();
-    const lane = takeIn(item, options, controller.signal).finally(() => {
+    const lane = takeIn(item, options, controller.signal).then((isStored) => {
+      unsure ||= !isStored;
       atWork.delete(item);
       lanes.delete(lane);
       wake();
@@ -112,20 +134,27 @@ export function startIngestion<Item extends IngestedItem>(options: IngestionOpti
   };
 }
 
+/** Whether it is stored what became of the item. */
 async function takeIn<Item extends IngestedItem>(
   item: Item,
   options: IngestionOptions<Item>,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   try {
     await ingestDocument(item, options, signal);
+    return true;
   } catch (error) {
-    await settle(item, error, options, signal).catch((failure: unknown) => {
+    if (isLost(error) || isLost(signal.reason)) return false;
+    try {
+      await settle(item, error, options, signal);
+      return true;
+    } catch (failure) {
       // Of what was deleted or cancelled meanwhile nobody wants to hear, whatever stopped it.
-      if (isLost(failure)) return;
+      if (isLost(failure)) return false;
       options.log.error({ err: failure, ...about(item) }, 'it is not stored what became of a document');
       tell(item, error, options.log);
-    });
+      return false;
+    }
   }
 }
 
@@ -135,7 +164,6 @@ async function settle<Item extends IngestedItem>(
   { records, log, now }: IngestionOptions<Item>,
   signal: AbortSignal,
 ): Promise<void> {
-  if (isLost(error) || isLost(signal.reason)) return;
   if (signal.aborted) return records.giveBack(item);
   const isKnown = error instanceof ParseFailure;
   const wait = !isKnown || error instanceof PassingFailure ? againMs[item.attempts - 1] : undefined;

@@ -57,10 +57,11 @@ describeStores('Taking documents in', (store, engine) => {
       by = store(),
       owner = 'first',
       fetch = nothing,
-    }: { by?: Store; owner?: string; fetch?: OutboundFetch } = {},
+      faulty = {},
+    }: { by?: Store; owner?: string; fetch?: OutboundFetch; faulty?: Partial<Store['ingestionWork']> } = {},
   ): Ingestion {
     const ingestion = startIngestion({
-      records: by.ingestionWork,
+      records: { ...by.ingestionWork, ...faulty },
       texts: by.extractedTexts,
       chunks: by.chunks,
       parsers,
@@ -115,6 +116,45 @@ describeStores('Taking documents in', (store, engine) => {
     expect(await passages(documentId)).toEqual([]);
     expect(faults.mock.calls).toEqual([]);
   });
+
+  it.each(['claim', 'fail'] as const)(
+    'a document is taken in anew where the answer to its %s was lost, while others are at work',
+    async (lost) => {
+      const { embedder, asked, hold } = embedderOf('one');
+      const { corpusId, ingestionId, ended } = await newJob(2);
+      const released = Promise.withResolvers<void>();
+      const away = new Error('The database has gone away.');
+      const { claim, fail } = store().ingestionWork;
+      let claims = 0;
+      const faulty = {
+        claim: async (worker: string) => {
+          const item = await claim(worker);
+          claims += 1;
+          if (claims === 2 && lost === 'claim') throw away;
+          return item;
+        },
+        fail: vi.fn(fail).mockRejectedValueOnce(away),
+      };
+      // The first document stays at work, so that the process is never idle.
+      hold.until = released.promise;
+      const embed = embedder.embed.bind(embedder);
+      const failsOnce = vi.fn(async (texts: readonly string[], ...more: unknown[]) => {
+        if (asked.length === 0) return Reflect.apply(embed, embedder, [texts, ...more]);
+        if (lost === 'fail' && failsOnce.mock.calls.length === 2) throw new Error('No vectors today.');
+        hold.until = null;
+        return Reflect.apply(embed, embedder, [texts, ...more]);
+      });
+      const ingestion = takeIn({ ...embedder, embed: failsOnce }, { owner: `loses a ${lost}`, faulty });
+      await vi.waitFor(async () => {
+        ingestion.wake();
+        const found = await store().ingestionJobs.find(ada, { corpusId, ingestionId });
+        expect(found?.progress).toMatchObject({ completed: 1 });
+      }, patience);
+      released.resolve();
+      expect(await ended()).toMatchObject({ progress: { completed: 2 } });
+      await ingestion.stop();
+    },
+  );
 
   // SQLite has one writer at a time: there nobody holds a row while another waits for it.
   it.each(engine.dialect === 'postgresql' ? (['document', 'corpus'] as const) : [])(

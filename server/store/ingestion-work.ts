@@ -42,6 +42,8 @@ export interface IngestionWork {
   fail(item: ClaimedItem, error: IngestionError, again: Date | null): Promise<void>;
   /** Gives an item back that nothing is wrong with, as when the process stops. */
   giveBack(item: ClaimedItem): Promise<void>;
+  /** Gives back what a process that is alive has, and is not at: what became of it could not be stored. */
+  free(worker: string, except: readonly ClaimedItem[]): Promise<void>;
   /** Which of these are the process's no more: cancelled or deleted, or freed by another process. */
   lost(items: readonly ClaimedItem[]): Promise<readonly ClaimedItem[]>;
   /** Says that the process is alive. False where others took it for dead: nothing that it was at is its own any more. */
@@ -97,6 +99,16 @@ export function ingestionWork({ database, clock, chunks }: WorkParts): Ingestion
         await sql<ItemRow>('ingestion_items')
           .where({ id: item.itemId })
           .update({ status: 'queued', worker: null, attempts: item.attempts - 1 });
+      }),
+    free: (worker, except) =>
+      change(async (sql) => {
+        await sql<ItemRow>('ingestion_items')
+          .where({ worker })
+          .whereNotIn(
+            'id',
+            except.map(({ itemId }) => itemId),
+          )
+          .update({ status: 'queued', worker: null, attempts: sql.raw('attempts - 1') });
       }),
     lost: (items) => database.read('installation', (sql) => lost(sql, items)),
     renew: (worker) =>
