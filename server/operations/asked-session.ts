@@ -61,6 +61,11 @@ export function askedSession(session: AskedSession): Query['session'] {
   };
 }
 
+/** The model that the caller wants where neither the query, the session nor the profile names one. */
+export function preferring(preferredModel: string | null): Pick<Query, 'preferredModel'> {
+  return preferredModel === null ? {} : { preferredModel };
+}
+
 type Request = NonNullable<Query['request']>;
 
 /** What is asked for besides the prompt, with what the API key says that it is asked with. */

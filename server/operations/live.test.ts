@@ -10,6 +10,7 @@ import { beginRun } from '../store/test-runs.ts';
 import {
   type Account,
   type Json,
+  mergePatch,
   readEvents,
   type StreamedEvent,
   type TestApp,
@@ -75,7 +76,10 @@ function config() {
         type: 'openai-compat' as const,
         base_url: `${upstream.url}/v1`,
         api_key: 'k',
-        models: [{ id: 'scripted-1', context_window: 100_000 }],
+        models: [
+          { id: 'scripted-1', context_window: 100_000 },
+          { id: 'scripted-2', context_window: 50_000 },
+        ],
       },
     },
     mcp: { absent: { command: 'no-such-program-anywhere' } },
@@ -413,6 +417,27 @@ describe.each(databases)('on %s', (dialect) => {
       expect(told).toMatchObject({ model: null, agent_slug: 'gone' });
       expect(told.unavailable).toContain('gone');
       expect(told.tools.length).toBeGreaterThan(5);
+    });
+
+    test('names the model that its reader prefers, where the session names none', async () => {
+      const { token } = await app.register('picky');
+      const send = async (method: string, path: string, body?: object, headers = {}): Promise<Json> =>
+        (await app.request(method, `/api/v1${path}`, { token, headers, ...(body && { body }) })).body;
+      const prefer = (default_model: string) =>
+        send('PATCH', '/users/me/preferences', { default_model }, mergePatch);
+      const { id } = await send('POST', '/sessions', {});
+      await prefer('scripted:scripted-2');
+      expect(await send('GET', `/sessions/${id}/inspect`)).toMatchObject({
+        model: 'scripted:scripted-2',
+        context: { window: 50_000 },
+      });
+      const named = await send('POST', '/sessions', { model: 'scripted:scripted-1' });
+      expect(await send('GET', `/sessions/${named.id}/inspect`)).toMatchObject({
+        model: 'scripted:scripted-1',
+      });
+      await prefer('nobody:none');
+      const { model, unavailable } = await send('GET', `/sessions/${id}/inspect`);
+      expect([model, unavailable]).toEqual([null, expect.stringContaining('nobody')]);
     });
 
     test('names the profile that keeps a tool from the agent', async () => {

@@ -2,7 +2,7 @@
 import type { Session } from '../contract/api.ts';
 import type { Call, Handler, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession, askedWith } from './asked-session.ts';
+import { askedSession, askedWith, asker, preferring } from './asked-session.ts';
 import { followWorkspace } from './workspace-stream.ts';
 
 export const listQueuedPrompts: Handler<'listQueuedPrompts'> = async (
@@ -44,6 +44,7 @@ export const inspectSession: Handler<'inspectSession'> = async (call, services) 
   const session = await requireSession(call, services);
   const { store, runtime } = services;
   const pending = { status: 'pending', limit: 100 } as const;
+  const preferred = await store.preferences.preferredModel(principal.userId);
   const [run, queue, permissions, prompts, todos, inspection] = await Promise.all([
     store.runs.current(principal, session.id),
     store.queue.list(principal, session.id, { limit: 100 }),
@@ -53,8 +54,8 @@ export const inspectSession: Handler<'inspectSession'> = async (call, services) 
     runtime.inspect(
       {
         session: askedSession(session),
-        userId: principal.userId,
-        ...(principal.credential === 'api_key' && { apiKeyId: principal.credentialId }),
+        ...asker(principal),
+        ...preferring(preferred),
         ...askedWith(principal),
       },
       signal,

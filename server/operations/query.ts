@@ -10,6 +10,7 @@ import {
   asker,
   askerIn,
   homeOf,
+  preferring,
   searcher,
 } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
@@ -195,10 +196,6 @@ async function homeIn(principal: Principal, { workspaces }: Services['store']): 
   const home = homeOf(principal) ?? (await workspaces.defaultOf(principal));
   if (!home) throw new Problem('not_found', 'There is no such workspace, or it is not yours.');
   return home;
-}
-
-function preferring(preferredModel: string | null): Pick<Query, 'preferredModel'> {
-  return preferredModel === null ? {} : { preferredModel };
 }
 
 function queryIn(

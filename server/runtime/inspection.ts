@@ -35,6 +35,9 @@ export interface Inspection {
   readonly unavailable: string | null;
 }
 
+/** What a query of the person in the session would say of itself. */
+export type Inspected = Pick<Query, 'session' | 'userId' | 'apiKeyId' | 'preferredModel' | 'request'>;
+
 export interface InspectionParts {
   readonly parts: LiveParts;
   readonly openScope: OpenScope;
@@ -45,7 +48,7 @@ export interface InspectionParts {
 
 /** Starts no run and stores nothing; servers are started that a step would start. */
 export async function inspectSession(
-  asked: Pick<Query, 'session' | 'userId' | 'apiKeyId' | 'request'>,
+  asked: Inspected,
   given: InspectionParts,
   signal: AbortSignal,
 ): Promise<Inspection> {
@@ -83,7 +86,7 @@ export async function inspectSession(
 
 /** As a query of a person would be opened. */
 async function openUnlessRefused(
-  asked: Pick<Query, 'session' | 'userId' | 'apiKeyId' | 'request'>,
+  asked: Inspected,
   openScope: OpenScope,
   signal: AbortSignal,
 ): Promise<RunScope | Problem> {

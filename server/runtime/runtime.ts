@@ -13,7 +13,7 @@ import { type FollowOptions, followEvents } from './events/event-stream.ts';
 import type { FileToPutBack } from './files/pending-file.ts';
 import { type PutBackPlan, planPutBack } from './files/put-back.ts';
 import { checkHooks } from './hooks/hooks.ts';
-import { type Inspection, inspectSession } from './inspection.ts';
+import { type Inspected, type Inspection, inspectSession } from './inspection.ts';
 import { createLiveParts } from './live-parts.ts';
 import { type McpServersAtHand, mcpServersAtHand } from './mcp/at-hand.ts';
 import { keepLoginsInMemory } from './mcp/login-keeper.ts';
@@ -119,10 +119,7 @@ export interface Runtime extends AskedModels {
   /** What the agent of the session has to do, as it stood at the end of the run or stands now. */
   todos(sessionId: string, runId?: string): Promise<readonly Todo[]>;
   /** What a session's agent has at hand here, and what would fill its model's window. */
-  inspect(
-    asked: Pick<Query, 'session' | 'userId' | 'apiKeyId' | 'request'>,
-    signal: AbortSignal,
-  ): Promise<Inspection>;
+  inspect(asked: Inspected, signal: AbortSignal): Promise<Inspection>;
   /** Ends what sessions that are gone have left at work in the background of this process. */
   forgetSessions(sessionIds: readonly string[]): Promise<void>;
   /** Ends what people have left at work in the background who may not act any more. Returns at once. */
