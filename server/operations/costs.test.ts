@@ -1,7 +1,7 @@
 /** What queries use and cost, over HTTP: told the same way wherever it is asked for; summaries on request; estimates. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -241,6 +241,25 @@ describe('a summary on request', () => {
     expect(sent).toContain('They said');
     expect(sent).toContain('Which number?');
     expect(sent).not.toContain('Remember');
+  });
+
+  test('is written by the model that the person prefers, where nothing names another', async () => {
+    const id = await conversation();
+    const prefer = (default_model: string | null) =>
+      app.request('PATCH', '/api/v1/users/me/preferences', {
+        ...{ token: ada.token, headers: mergePatch, body: { default_model } },
+      });
+    onTestFinished(async () => {
+      await prefer(null);
+    });
+    await prefer('anthropic:priced');
+    const { body } = await ask(`/api/v1/sessions/${id}/summarize`, {});
+    expect(await ended(body.id)).toMatchObject({ status: 'completed', model: 'anthropic:priced' });
+    await prefer('nobody:none');
+    expect(await ask(`/api/v1/sessions/${id}/summarize`, {})).toMatchObject({
+      status: 404,
+      body: { code: 'model_not_found' },
+    });
   });
 
   test('fails as its run does, and leaves the session as it was', async () => {

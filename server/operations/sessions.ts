@@ -2,7 +2,7 @@
 import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { removeFiles } from './after-changes.ts';
-import { askedSession, askedWith, asker, askerIn } from './asked-session.ts';
+import { askedSession, askedWith, asker, askerIn, preferring } from './asked-session.ts';
 
 export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -74,13 +74,16 @@ export const summarizeSession: Handler<'summarizeSession'> = async (call, { stor
   if (!session) throw missing();
   if (session.message_count === 0)
     throw new Problem('session_empty', 'The session has no messages yet; send it a query first.');
-  await runtime.check({ model: body.model ?? session.model }, askerIn(principal, session.workspace_id));
+  const preferred = await store.preferences.preferredModel(principal.userId);
+  const model = body.model ?? session.model ?? preferred;
+  await runtime.check({ model }, askerIn(principal, session.workspace_id));
   const { runId } = await runtime.start({
     session: askedSession(session),
     ...asker(principal),
     trigger: 'api',
     messages: [],
     ...(body.model !== undefined && { model: body.model }),
+    ...preferring(preferred),
     ...askedWith(principal, { summary: { wishes: body.instructions ?? null } }),
     onUnanswered: 'deny',
   });
