@@ -56,14 +56,15 @@ async function fileDiff(
     ...{ path, status, additions: null, deletions: null, patch: null },
     note,
   });
-  if (Math.max(before?.size ?? 0, after?.size ?? 0) > largestBytes || left.ms <= 0)
-    return without('too_large');
+  if (Math.max(before?.size ?? 0, after?.size ?? 0) > largestBytes) return without('too_large');
+  if (left.ms <= 0) return without('left_out');
   const texts = await Promise.all([textOf(before, read), textOf(after, read)]);
   const [from, to] = texts;
   if (from === 'not_kept' || to === 'not_kept') return without('not_kept');
   if (from === 'binary' || to === 'binary') return without('binary');
-  const patch = patchOf(path, from, to, left);
-  if (patch === null) return without('too_large');
+  const made = patchOf(path, from, to, left);
+  if (typeof made === 'string') return without(made);
+  const { patch } = made;
   return { path, status, ...countLines(patch), patch, note: null };
 }
 
@@ -85,8 +86,14 @@ async function textOf(
   }
 }
 
-function patchOf(path: string, from: Text, to: Text, left: Budget): string | null {
+function patchOf(
+  path: string,
+  from: Text,
+  to: Text,
+  left: Budget,
+): { readonly patch: string } | 'too_large' | 'left_out' {
   const begun = performance.now();
+  const timeout = Math.min(fileMs, left.ms);
   const patch = createTwoFilesPatch(
     from.text === null ? '/dev/null' : `a/${path}`,
     to.text === null ? '/dev/null' : `b/${path}`,
@@ -94,12 +101,15 @@ function patchOf(path: string, from: Text, to: Text, left: Budget): string | nul
     to.text ?? '',
     undefined,
     undefined,
-    { context: 3, timeout: Math.min(fileMs, left.ms), headerOptions: FILE_HEADERS_ONLY },
+    { context: 3, timeout, headerOptions: FILE_HEADERS_ONLY },
   );
   left.ms -= performance.now() - begun;
-  if (patch === undefined || patch.length > Math.min(longestPatch, left.characters)) return null;
+  // With less time than others had, nobody knows whether it is too large.
+  if (patch === undefined) return timeout < fileMs ? 'left_out' : 'too_large';
+  if (patch.length > longestPatch) return 'too_large';
+  if (patch.length > left.characters) return 'left_out';
   left.characters -= patch.length;
-  return patch;
+  return { patch };
 }
 
 /** The lines of a patch behind its two headers. */
