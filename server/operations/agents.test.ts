@@ -204,7 +204,7 @@ describe('the list of profiles', () => {
     await mkdir(folder, { recursive: true });
     await writeFile(join(folder, 'zebra.md'), '---\ndescription: Stripes.\n---\nYou are a zebra.\n');
     const global = join(app.services.settings.globalConfigDirectory, 'agents');
-    await mkdir(global);
+    await mkdir(global, { recursive: true });
     await writeFile(join(global, 'antelope.md'), '---\ndescription: Horns.\n---\nYou are an antelope.\n');
     const found: Json[] = [];
     for (let cursor = ''; ; ) {
@@ -225,6 +225,45 @@ describe('the list of profiles', () => {
       librarian: 'api',
     });
     expect(await slugs(mallory.token)).not.toContain('zebra');
+  });
+
+  test('holds nothing of a file that the contract would not take, and all else', async () => {
+    const folder = join(app.services.settings.workspacesDirectory, await workspaceOf(ada), '.service/agents');
+    await mkdir(folder, { recursive: true });
+    const global = join(app.services.settings.globalConfigDirectory, 'agents');
+    await mkdir(global, { recursive: true });
+    const put = (name: string, front: string, body = 'You look.', into = folder) =>
+      writeFile(join(into, `${name}.md`), `---\n${front}\n---\n${body}\n`);
+    await put('doubled', 'description: Looks.\ntools: view, ls, view');
+    // The last ones are two units of a string each, and one character.
+    const much = `${'x'.repeat(95_000)}${'𝄞'.repeat(4000)}`;
+    await put('much', 'description: Looks.', much);
+    await put('too-much', 'description: Looks.', 'x'.repeat(100_001));
+    await put('nul', 'description: "Looks.\\0"');
+    await put('nul-name', 'description: Looks.\nname: "a\\0b"');
+    await put('two-lines', 'description: Looks.\nmodel: "a\\nb"', 'You look.', global);
+    const { status, body } = await app.request('GET', `${path}?limit=100`, { token: ada.token });
+    expect(status).toBe(200);
+    const named = new Map(body.data.map((agent: Json) => [agent.slug, agent]));
+    expect(named.get('doubled')).toMatchObject({ tools: ['view', 'ls'] });
+    expect(named.get('much')).toMatchObject({ instructions: much });
+    const faults = {
+      'too-much': 'its instructions are longer than 100,000 characters',
+      nul: 'description: holds the character NUL',
+      'nul-name': 'name: holds the character NUL',
+      'two-lines': 'model: holds a control character',
+    };
+    for (const [slug, why] of Object.entries(faults)) {
+      expect(named.has(slug), slug).toBe(false);
+      const query = { prompt: 'x', agent_slug: slug };
+      expect(await app.request('POST', '/api/v1/query', { token: ada.token, body: query })).toMatchObject({
+        status: 404,
+        body: {
+          code: 'agent_not_found',
+          detail: `The file ${slug}.md makes no agent profile: ${why}.`,
+        },
+      });
+    }
   });
 
   test('refuses a cursor that is none of its own', async () => {

@@ -88,13 +88,29 @@ const slug = z
   .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'has to be of small letters, digits, - and _, 64 at most');
 const toolNames = z
   .array(z.string().regex(/^([A-Za-z0-9_-]{1,128}\*?|\*)$/, 'is no name of a tool'))
-  .max(200);
+  .max(200)
+  // Named twice, a tool is the same tool.
+  .transform((names) => [...new Set(names)]);
+/** An escape of YAML makes characters that the file itself does not hold. */
+const text = (longest: number) =>
+  z
+    .string()
+    .min(1)
+    .max(longest)
+    .refine((value) => !value.includes('\0'), 'holds the character NUL');
+const modelName = z
+  .string()
+  .min(1)
+  .max(200)
+  .refine((value) => [...value].every((sign) => sign >= ' '), 'holds a control character');
+/** What the contract takes of others, counted as it counts: by code points. */
+const mostInstructions = 100_000;
 
 /** Other members are for other programs. */
 const rules = z.object({
   slug: slug.optional(),
-  name: z.string().min(1).max(200).optional(),
-  description: z.string().min(1).max(1024),
+  name: text(200).optional(),
+  description: text(1024),
   tools: z
     .union([
       z.string().transform((text) =>
@@ -107,13 +123,15 @@ const rules = z.object({
     ])
     .pipe(toolNames)
     .optional(),
-  model: z.string().min(1).max(200).optional(),
+  model: modelName.optional(),
   permission_mode: z.enum(['ask', 'accept_edits', 'read_only', 'deny_unlisted']).optional(),
 });
 
 function toProfile(text: string, file: string, source: 'global' | 'project'): Profile {
   const { fields, body } = readFrontMatter(text, rules);
   if (body === '') throw new Error('it has no instructions below its front matter');
+  if ([...body].length > mostInstructions)
+    throw new Error('its instructions are longer than 100,000 characters');
   const { name, description, tools = null, model = null, permission_mode = null } = fields;
   const named = slug.safeParse(fields.slug ?? slug.safeParse(name).data ?? file.slice(0, -'.md'.length));
   if (!named.success) throw new Error(`its slug ${faultOf(named.error)}`);
