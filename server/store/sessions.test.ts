@@ -183,7 +183,9 @@ describeStores('Sessions', (store, engine) => {
     for (const table of ['session_tags', 'messages', 'permission_requests', 'permission_grants'])
       expect(await engine.sql()(table).where({ session_id: session.id })).toEqual([]);
     expect(await engine.sql()('run_events').where({ run_id: run.runId })).toEqual([]);
-    expect((await store().sessions.find(reach, child.session.id))?.session.parent_id).toBeNull();
+    const left = await store().sessions.find(reach, child.session.id);
+    expect(left?.session.parent_id).toBeNull();
+    expect(left?.etag).not.toBe(child.etag);
     await expect(store().sessions.delete(reach, session.id)).rejects.toMatchObject({ code: 'not_found' });
   });
 });

@@ -101,6 +101,8 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
           await requireIdle(sql, id, below);
         }
         const ids = [id, ...below];
+        // Of forks that stay, the database takes the parent away: whoever has read one has to read it anew.
+        await sql<SessionRow>('sessions').whereIn('parent_id', ids).increment('revision', 1);
         await sql<SessionRow>('sessions').whereIn('id', ids).delete();
         for (const sessionId of ids) {
           const event = { type: 'session_deleted', session_id: sessionId } as const;
