@@ -401,6 +401,12 @@ describe('a fork', () => {
       (await ask('POST', '/search', { query: 'two', session_id: whole.body.id })).body.data,
     ).toHaveLength(1);
     expect((await ask('POST', `/${id}/fork`, { at_message_id: copies[0].id })).status).toBe(404);
+    const reverted = await promptOf(id, 'two');
+    await ask('POST', `/${id}/revert`, { to_message_id: reverted });
+    expect(await ask('POST', `/${id}/fork`, { at_message_id: reverted })).toMatchObject({
+      status: 409,
+      body: { code: 'message_conflict' },
+    });
   });
 });
 

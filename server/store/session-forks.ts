@@ -137,11 +137,7 @@ async function endOf(
   await findMessage(sql, sessionId, messageId);
   const place = rows.findIndex(({ id }) => id === messageId);
   if (place >= 0) return rows[place]?.role === 'user' ? place + 1 : endOfResults(rows, place + 1);
-  throw new Problem('invalid_request', 'The message is reverted.', {
-    errors: [
-      { in: 'body', pointer: '/at_message_id', message: 'A message of the history.', code: 'message' },
-    ],
-  });
+  throw new Problem('message_conflict', 'The message is reverted; name a message of the history.');
 }
 
 /** The answers of a run at work that call tools. */
