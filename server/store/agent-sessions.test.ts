@@ -47,6 +47,18 @@ function contentOf(text: string) {
 }
 
 describeStores('Sessions of agents', (store, engine) => {
+  it('are found by their titles, as by what was said in them, and stay out of the list of sessions', async () => {
+    const reach = await newAccount(store());
+    const agent = await startAgent(store(), await beginRun(store(), reach), '1 call_1');
+    const search = async (query: string) =>
+      (await store().searches.find(reach, { query }, { limit: 100 })).data;
+    expect(await search('errand')).toMatchObject([
+      { kind: 'title', session_id: agent.sessionId, session_title: 'An errand' },
+    ]);
+    expect((await search('look')).map(({ session_id }) => session_id)).toContain(agent.sessionId);
+    expect((await store().sessions.list(reach, { q: 'errand' })).data).toEqual([]);
+  });
+
   it('ask where the person looks, at any depth, and a run of theirs tells its own alone', async () => {
     const reach = await newAccount(store());
     const parent = await beginRun(store(), reach);

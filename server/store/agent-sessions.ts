@@ -4,6 +4,7 @@ import type { InterruptReason, Usage } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { toCost, toDollars } from './costs.ts';
 import type { RunRow } from './runs.ts';
+import { indexNewTitle } from './search-index.ts';
 import { freshSession, type SessionRow, tellNewSession, toUsage } from './session-rows.ts';
 
 /** An agent as it is started. */
@@ -55,6 +56,7 @@ export async function insertAgentSession(
     tool_limits: JSON.stringify(agent.toolLimits),
   };
   await sql('sessions').insert(row);
+  await indexNewTitle(sql, row);
   tellNewSession(sql, row, now);
 }
 
