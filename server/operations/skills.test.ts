@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, coded, type Json, type TestApp, testApp } from '../test-app.ts';
 import { type TestEntry, zipOf } from '../test-archives.ts';
+import { bringIn, homeOf } from '../test-people.ts';
 import { scriptedProvider } from '../test-provider.ts';
 
 let upstream: Upstream;
@@ -340,6 +341,39 @@ test('what a farther scope has disabled, no nearer one enables, whatever bears t
   const [jq] = (await get('/skills')).body.data;
   await switchTo('disable', jq.id, { scope: 'user' });
   expect(await told()).not.toContain('- jq:');
+});
+
+test('a switch that names no workspace is set where the skill belongs, else where its organization has its default', async () => {
+  const { id: workspace_id } = (
+    await app.request('POST', '/api/v1/workspaces', { token: ada.token, body: { name: 'Website' } })
+  ).body;
+  const grace = await app.register(`grace${people}`);
+  const others = await homeOf(app, grace);
+  await bringIn(app, { ...others, owner: grace }, ada, 'admin');
+  const elsewhere = [
+    ['workspace', { workspace_id }],
+    ['organization', { workspace_id: others.workspaceId }],
+  ] as const;
+  for (const [scope, place] of elsewhere) {
+    const made = await create('style', { scope, ...place });
+    const atHome = await create('style', { scope });
+    const off = await switchTo('disable', made.id, { scope });
+    expect(off.body, scope).toMatchObject({ id: made.id, enabled: false, disabled_by: scope });
+    const there = await get(`/skills/${made.id}?workspace_id=${place.workspace_id}`);
+    expect(there.body, scope).toEqual(off.body);
+    expect((await get(`/skills/${made.id}`)).body, scope).toEqual(off.body);
+    expect((await get(`/skills/${atHome.id}`)).body.disabled_by, scope).toBeNull();
+    const on = await switchTo('enable', made.id, { scope });
+    expect(on.body, scope).toMatchObject({ id: made.id, enabled: true, disabled_by: null });
+  }
+  // One that belongs nowhere is switched at home.
+  const [jq] = (await get('/skills')).body.data;
+  await switchTo('disable', jq.id, { scope: 'workspace' });
+  const disabledIn = async (query: string) => (await get(`/skills${query}`)).body.data[0].disabled_by;
+  expect([await disabledIn(''), await disabledIn(`?workspace_id=${workspace_id}`)]).toEqual([
+    'workspace',
+    null,
+  ]);
 });
 
 test('the workspace is told of what changes for its runs, and of nobody’s own', async () => {

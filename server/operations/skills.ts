@@ -115,27 +115,46 @@ async function switched(
   services: Services,
   enabled: boolean,
 ): Promise<Skill> {
-  const { skill } = await found(principal, path.skill_id, body.workspace_id, services);
-  const owner = { scope: body.scope, workspace_id: body.workspace_id ?? skill.workspace_id ?? undefined };
+  const place = await placeOfSkill(principal, path.skill_id, body.workspace_id, services);
+  const { skill } = await foundIn(principal, path.skill_id, place, services);
+  const owner = { scope: body.scope, workspace_id: place.id };
   await services.store.skills.switch(principal, owner, skill.name, enabled);
-  return (await found(principal, path.skill_id, body.workspace_id, services)).skill;
+  return (await foundIn(principal, path.skill_id, place, services)).skill;
 }
 
-/** Where it is looked at: the place that is named, else the one where it counts, else the caller's default. */
 async function found(
   principal: Principal,
   id: string,
   workspaceId: string | undefined,
   services: Services,
 ): Promise<ListedSkill> {
+  return foundIn(principal, id, await placeOfSkill(principal, id, workspaceId, services), services);
+}
+
+/** Where it is looked at: the place that is named, else the one where it counts, else the caller's default. */
+async function placeOfSkill(
+  principal: Principal,
+  id: string,
+  workspaceId: string | undefined,
+  services: Services,
+): Promise<SkillPlace> {
   const stored = workspaceId === undefined ? await services.store.skills.find(principal, id) : null;
   const elsewhere = stored && (stored.workspaceId ?? workspaceIn(principal, stored.organizationId ?? ''));
-  const place = await placeOf(principal, workspaceId ?? elsewhere ?? undefined, services);
+  return placeOf(principal, workspaceId ?? elsewhere ?? undefined, services);
+}
+
+async function foundIn(
+  principal: Principal,
+  id: string,
+  place: SkillPlace,
+  services: Services,
+): Promise<ListedSkill> {
   const one = (await listedSkills(principal, place, services)).find(({ skill }) => skill.id === id);
   if (!one) throw new Problem('not_found', 'No skill has this id there, or it is not yours.');
   return one;
 }
 
+/** The default one of the organization stands before the others. */
 function workspaceIn({ workspaces }: Principal, organizationId: string): string | undefined {
   return workspaces.find((workspace) => workspace.organizationId === organizationId)?.id;
 }
