@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { scriptedSettings } from '../server-process.ts';
 import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
@@ -121,6 +121,20 @@ describe.each(databases)('on %s, a plan', (dialect) => {
     expect(await approvedIn(`quiet-${dialect}`)).toBe('coder');
     expect(await approvedIn('plan')).toBe('coder');
     expect(await approvedIn('plan', { agent_slug: `steady-${dialect}` })).toBe(`steady-${dialect}`);
+  });
+
+  test('is carried out by the model that the person prefers, where nothing names another', async () => {
+    const prefer = (default_model: string | null) =>
+      ask('PATCH', '/api/v1/users/me/preferences', { default_model });
+    onTestFinished(async () => void (await prefer(null)));
+    const plan = await proposed();
+    await prefer('nobody:none');
+    const approve = () => ask('POST', `${path}/${plan.id}/approve`, {});
+    expect(await approve()).toMatchObject({ status: 404, body: { code: 'model_not_found' } });
+    await prefer('scripted:scripted-1');
+    const { status, body: run } = await approve();
+    expect(status).toBe(202);
+    await endOf(run.id);
   });
 
   test('is approved once, however many try: the others begin no run', async () => {

@@ -2,7 +2,7 @@
 import type { Plan, PlanApproval, Session } from '../contract/api.ts';
 import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession, askedWith, asker } from './asked-session.ts';
+import { askedSession, askedWith, asker, preferring } from './asked-session.ts';
 
 export const listPlans: Handler<'listPlans'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -67,6 +67,7 @@ export const approvePlan: Handler<'approvePlan'> = async (call, services) => {
     ...(body.model !== undefined && { model: body.model }),
     ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
     ...askedWith(principal),
+    ...preferring(await store.preferences.preferredModel(principal.userId)),
     onUnanswered: 'wait',
     // The text above is that of this version: another one must not count as approved.
     approval: {
