@@ -1,4 +1,5 @@
 /** OAuth connections of provider settings: their sealed tokens, who renews them, and attempts to connect. */
+import { randomInt } from 'node:crypto';
 import type { Knex } from 'knex';
 import { recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
@@ -104,7 +105,8 @@ export function providerOauthRepository({ database, clock }: StoreParts): Provid
         const row: ConnectionRow = {
           setting_id: settingId,
           ...columnsOf(tokens),
-          revision: (before?.revision ?? 0) + 1,
+          // Where it was disconnected, what renews the tokens of before may still be at work, and must not fit these.
+          revision: before ? before.revision + 1 : randomInt(2 ** 30),
         };
         await sql('provider_oauth').insert(row).onConflict('setting_id').merge();
         await touchSetting(sql, settingId, now());
