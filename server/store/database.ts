@@ -201,6 +201,7 @@ async function inRunsTransaction<T>(
   unchanged: Unchanged | undefined,
   work: (sql: Knex.Transaction, unremembered: () => void) => Promise<T>,
 ): Promise<T> {
+  let announced: number | null = null;
   let committed = false;
   try {
     const result = await inTransaction(pool, async (sql) => {
@@ -209,13 +210,13 @@ async function inRunsTransaction<T>(
       const done = await work(sql, () => {
         wrote = true;
       });
-      if (wrote) unchanged?.commit();
+      if (wrote && unchanged) announced = unchanged.announce();
       return done;
     });
     committed = true;
     return result;
   } finally {
-    unchanged?.end(committed);
+    unchanged?.end(announced, committed);
   }
 }
 
@@ -224,14 +225,15 @@ async function inRunsTransaction<T>(
  * than it should be, and is found by that.
  */
 async function counting(unchanged: Unchanged | undefined, write: () => Promise<unknown>): Promise<void> {
+  if (!unchanged) return void (await write());
+  unchanged.begin();
+  const announced = unchanged.announce();
   let committed = false;
-  unchanged?.begin();
-  unchanged?.commit();
   try {
     await write();
     committed = true;
   } finally {
-    unchanged?.end(committed);
+    unchanged.end(announced, committed);
   }
 }
 

@@ -168,9 +168,9 @@ test('where commits do not show, nothing is remembered', async () => {
   const unchanged = new Unchanged({ read: () => commits, close: () => undefined });
   const counted = (shows: boolean) => {
     unchanged.begin();
-    unchanged.commit();
+    const announced = unchanged.announce();
     if (shows) commits += 1;
-    unchanged.end(true);
+    unchanged.end(announced, true);
     return unchanged.version();
   };
   expect([counted(true), counted(false), counted(true)]).toEqual([expect.any(Number), null, null]);
@@ -180,12 +180,12 @@ test('while a count commits, the next commit is nobody’s', async () => {
   let commits = 1;
   const unchanged = new Unchanged({ read: () => commits, close: () => undefined });
   unchanged.begin();
-  unchanged.commit();
+  const first = unchanged.announce();
   commits += 1;
-  unchanged.end(true);
+  unchanged.end(first, true);
   const before = unchanged.version();
   unchanged.begin();
-  unchanged.commit();
+  const announced = unchanged.announce();
   expect(unchanged.version()).toBe(before);
   commits += 1;
   // Whoever asks in the same turn asked before.
@@ -193,8 +193,69 @@ test('while a count commits, the next commit is nobody’s', async () => {
   await nextTurn();
   expect(unchanged.version()).toBeNull();
   // It has failed, and the commit was that of another.
-  unchanged.end(false);
+  unchanged.end(announced, false);
   expect(unchanged.version()).not.toBe(before);
+});
+
+test('one that begins before another is told that it has committed takes nothing of it, and hides no change', () => {
+  let commits = 1;
+  const unchanged = new Unchanged({ read: () => commits, close: () => undefined });
+  const begin = () => {
+    unchanged.begin();
+    return unchanged.announce();
+  };
+  const proof = begin();
+  commits += 1;
+  unchanged.end(proof, true);
+  const early = begin();
+  commits += 1;
+  const late = begin();
+  const between = unchanged.version();
+  unchanged.end(early, true);
+  expect(unchanged.version()).toBe(between);
+  commits += 1;
+  unchanged.end(late, true);
+  expect(unchanged.version()).toBe(between);
+  commits += 1;
+  unchanged.end(null, true);
+  expect(unchanged.version()).toBe((between ?? 0) + 1);
+});
+
+test('counts that begin while a run commits keep nobody from remembering', async () => {
+  const { own, value, queries } = await twoOnOneFile();
+  const pause = new Int32Array(new SharedArrayBuffer(4));
+  for (let turn = 0; turn < 100; turn += 1) {
+    const run = own.writeOfRun(async (sql, unremembered) => {
+      await sql('counts').increment('value');
+      unremembered();
+    });
+    let over = false;
+    const counts: Promise<void>[] = [];
+    void run.then(() => {
+      over = true;
+    });
+    while (!over) {
+      await nextTurn();
+      // Its thread has committed by then, and it has not been told.
+      Atomics.wait(pause, 0, 0, 1);
+      counts.push(own.count((sql) => sql('counts').increment('value')));
+    }
+    await Promise.all(counts);
+  }
+  expect([await value(), await value(), queries()]).toEqual([0, 0, 1]);
+});
+
+test('what a run changes while a count waits for it is seen at once', async () => {
+  const { own, value } = await twoOnOneFile();
+  await count(own);
+  expect(await value()).toBe(0);
+  let waiting: Promise<void> | undefined;
+  await own.writeOfRun(async (sql) => {
+    waiting = own.count((other) => other('counts').increment('value'));
+    await sql('facts').where({ id: 1 }).update({ value: 7 });
+  });
+  expect(await value()).toBe(7);
+  await waiting;
 });
 
 test('an index that was made anew is read anew', async () => {
