@@ -56,7 +56,7 @@ interface NewestSteps {
 const newestSteps: NewestSteps = {
   names: [
     ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
-    ...['search-backlog', 'kept-usage', 'shown-links'],
+    ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes'],
   ],
   tables: ['search_backlog', 'repository_skill_files', 'repository_skills', 'skill_repositories'],
   columns: {
@@ -69,6 +69,12 @@ const newestSteps: NewestSteps = {
   indexes: [
     { table: 'device_logins', made: ['place', 'expires_at'], dropped: ['address', 'expires_at'] },
     { table: 'password_resets', made: ['created_by'] },
+    { table: 'documents', made: ['organization_id', 'source', 'bytes'] },
+    { table: 'documents', made: ['workspace_id', 'organization_id', 'source', 'bytes'] },
+    { table: 'documents', made: ['user_id', 'organization_id', 'source', 'bytes'], dropped: ['user_id'] },
+    { table: 'documents', made: ['api_key_id', 'organization_id', 'source', 'bytes'] },
+    { table: 'sessions', made: ['user_id'] },
+    { table: 'files', made: ['api_key_id'] },
   ],
   loosened: ['usage_days', 'usage_counters'],
   functions: searchedByWords.map((table) => `${table}_with`),

@@ -42,6 +42,7 @@ import { jobSessions } from './migrations/0038-job-sessions.ts';
 import { searchBacklog } from './migrations/0039-search-backlog.ts';
 import { keptUsage } from './migrations/0040-kept-usage.ts';
 import { shownLinks } from './migrations/0041-shown-links.ts';
+import { storedBytes } from './migrations/0042-stored-bytes.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -83,6 +84,7 @@ const migrations: readonly Migration[] = [
     searchBacklog,
     keptUsage,
     shownLinks,
+    storedBytes,
   ],
 ];
 

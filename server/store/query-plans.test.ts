@@ -373,6 +373,29 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     expect(quotas).not.toMatch(/\bSCAN /);
   });
 
+  it('for what is stored under a quota, whomever it is about', async () => {
+    const reach = await newAccount(store());
+    const group = { organization_id: homeOf(reach), name: 'Keepers' };
+    const workspace = await store().workspaces.defaultOf(reach);
+    const key = { name: 'Build', scopes: ['query'] as const, hash: 'hash', prefix: 'sk-3fK9aZ1q' };
+    const subjects = [
+      { type: 'user', id: reach.userId },
+      { type: 'group', id: (await store().groups.create(reach, group)).group.id },
+      { type: 'organization', id: homeOf(reach) },
+      { type: 'workspace', id: workspace?.id ?? '' },
+      { type: 'api_key', id: (await store().apiKeys.create(reach, key)).apiKey.id },
+    ] as const;
+    // What the operator sets for people and keys counts in every organization.
+    for (const operator of [true, false])
+      for (const subject of subjects) {
+        const who = { ...reach, operator, needs: 'admin' as const };
+        await store().quotas.put(who, subject, { storage: { hard: 1 } });
+        const plans = await plansOf((parts) => quotaRepository(parts).find(who, subject));
+        expect(plans).toContain('SEARCH documents USING COVERING INDEX');
+        expect(plans, subject.type).not.toMatch(/\bSCAN /);
+      }
+  });
+
   it('for the credential of each request, one row of each table after the other', async () => {
     const now = engine.clock.now();
     for (const ask of [
