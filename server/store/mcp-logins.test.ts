@@ -48,4 +48,21 @@ describeStores('A login to an MCP server', (store, engine) => {
       expect(await find()).toMatchObject({ sealed: 'of another', fault: null });
     },
   );
+
+  it('is begun by several at once, of whom the last can go on', async () => {
+    const { reach, whose } = await begin();
+    const stateHashes = Array.from({ length: 8 }, (_, index) => `${whose.serverId} ${index}`);
+    const beginWith = (stateHash: string) =>
+      store().mcpLogins.begin(reach, { ...whose, sealed: stateHash, stateHash, expiresAt: later() });
+    await Promise.all(stateHashes.map(beginWith));
+    const taken = [];
+    for (const stateHash of stateHashes) taken.push(await store().mcpLogins.take(stateHash));
+    const [left, ...more] = taken.filter((attempt) => attempt !== null);
+    expect(more).toEqual([]);
+    expect(left).toMatchObject(whose);
+    await beginWith('earlier');
+    await beginWith('later');
+    expect(await store().mcpLogins.take('earlier')).toBeNull();
+    expect(await store().mcpLogins.take('later')).toMatchObject({ sealed: 'later' });
+  });
 });

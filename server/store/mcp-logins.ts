@@ -62,7 +62,6 @@ export function mcpLoginRepository({ database, clock }: StoreParts): McpLogins {
   return {
     begin: (reach, { serverId, userId, sealed, stateHash, expiresAt }) =>
       database.write(reach, async (sql) => {
-        await sql<AttemptRow>('mcp_login_attempts').where({ server_id: serverId, user_id: userId }).delete();
         const row: AttemptRow = {
           state_hash: stateHash,
           server_id: serverId,
@@ -70,7 +69,7 @@ export function mcpLoginRepository({ database, clock }: StoreParts): McpLogins {
           sealed_attempt: sealed,
           expires_at: expiresAt,
         };
-        await sql('mcp_login_attempts').insert(row);
+        await sql('mcp_login_attempts').insert(row).onConflict(['server_id', 'user_id']).merge();
       }),
     take: (stateHash) =>
       database.write('installation', async (sql) => {
