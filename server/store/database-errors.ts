@@ -46,6 +46,8 @@ export function problemOf(error: unknown): unknown {
     return new Problem('invalid_encoding', 'The text holds what the database cannot store.', {
       cause: error,
     });
+  if (isOrphan(error, code))
+    return new Problem('not_found', 'What this belongs to was deleted in the meantime.', { cause: error });
   if (error.name === 'KnexTimeoutError') return crowded();
   if (isUnavailable(error, code))
     return new Problem('database_unavailable', 'The database does not answer; try again in a moment.', {
@@ -71,6 +73,15 @@ function crowded(): Problem {
 
 function isUnavailable(error: Error, code: string): boolean {
   return unavailable.has(code) || unavailableClasses.test(code) || unavailableMessages.test(error.message);
+}
+
+/**
+ * Whether a row refers to one that is gone: it was there when it was looked for, and somebody has deleted it since. Whoever
+ * deletes what others refer to is told the same by the engines, and that is a mistake of ours.
+ */
+function isOrphan(error: Error, code: string): boolean {
+  const refused = code === '23503' || error.message.includes('FOREIGN KEY constraint failed');
+  return refused && !/^delete /i.test(error.message);
 }
 
 function codeOf(error: Error): string {

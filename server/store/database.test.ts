@@ -157,9 +157,19 @@ describeStores('The database', (store, engine) => {
     const reach = await newAccount(store());
     const row = { organization_id: 'org_none', user_id: reach.userId, role: 'owner', created_at: 0 };
     const database = openDatabase();
-    await expect(database.write('installation', (sql) => sql('memberships').insert(row))).rejects.toThrow(
-      /foreign key/i,
-    );
+    await expect(
+      database.write('installation', (sql) => sql('memberships').insert(row)),
+    ).rejects.toMatchObject({ code: 'not_found', cause: { message: expect.stringMatching(/foreign key/i) } });
+    // What others refer to is a mistake of ours to delete.
+    await engine.sql().raw('create table owners (id text primary key)');
+    await engine.sql().raw('create table owned (id text primary key references owners (id))');
+    if (engine.dialect === 'postgresql') await engine.sql().raw('grant all on owners to public');
+    await engine.sql()('owners').insert({ id: 'one' });
+    await engine.sql()('owned').insert({ id: 'one' });
+    const deleted = database.write('installation', (sql) => sql('owners').delete());
+    await expect(deleted).rejects.toThrow(/foreign key/i);
+    await engine.sql().raw('drop table owned');
+    await engine.sql().raw('drop table owners');
     await database.close();
     if (engine.dialect !== 'sqlite') return;
     expect(await engine.sql().raw('pragma integrity_check')).toEqual([{ integrity_check: 'ok' }]);
