@@ -1,8 +1,9 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import type { WorkspaceEvent } from '../contract/api.ts';
+import { newId } from '../ids.ts';
 import type { Reach, Store } from './store.ts';
 import { beginRun, chunk, endRun } from './test-runs.ts';
-import { describeStores, newAccount } from './test-stores.ts';
+import { describeStore, describeStores, newAccount } from './test-stores.ts';
 
 describeStores('The events of a workspace', (store, engine) => {
   /** Somebody new, with their workspace. */
@@ -132,4 +133,40 @@ describeStores('The events of a workspace', (store, engine) => {
     // Six for each run, as in the first test.
     expect(seen).toEqual(Array.from({ length: 6 * 8 * 6 }, (_, index) => index + 1));
   });
+});
+
+describeStore('postgresql', 'The old events of several workspaces', (store, engine) => {
+  it('are forgotten while all of these are told something, and neither waits for what waits for it', async () => {
+    const reach = { ...(await newAccount(store())), needs: 'admin' as const };
+    const home = await store().workspaces.defaultOf(reach);
+    const { workspace: other } = await store().workspaces.create(reach, { name: 'Other' });
+    const [first = '', last = ''] = [home?.id ?? '', other.id].toSorted();
+    for (const workspace_id of [last, first]) {
+      await store().sessions.create(reach, { workspace_id });
+      engine.clock.advance(1000);
+    }
+    const waiting = async () => {
+      const lines = engine.sql()('pg_stat_activity').where({ wait_event_type: 'Lock' });
+      return (await lines.where('datname', engine.sql().raw('current_database()')).pluck('pid')).length;
+    };
+    const both = await engine.sql().transaction(async (held) => {
+      await held('workspace_streams').where({ workspace_id: last }).forUpdate();
+      const forgetting = store().runs.pruneEvents(engine.clock.now());
+      await vi.waitFor(async () => expect(await waiting()).toBe(1), { timeout: 20_000 });
+      const telling = tellAll(reach);
+      await vi.waitFor(async () => expect(await waiting()).toBe(2), { timeout: 20_000 });
+      return [forgetting, telling];
+    });
+    const ended = await Promise.allSettled(both);
+    expect(ended.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))).toEqual([]);
+  });
+
+  /** A server of an organization is told of in each of its workspaces. */
+  function tellAll(reach: Reach): Promise<unknown> {
+    const [organizationId = ''] = reach.organizationIds;
+    const owner = { scope: 'organization' as const, organizationId, workspaceId: null };
+    const entry = { type: 'http' as const, url: 'https://mcp.example.com/mcp' };
+    const content = { name: 'issues', entry, envNames: [], headerNames: [], secrets: null };
+    return store().mcpServers.create(reach, owner, { ...content, id: newId('mcpServer') });
+  }
 });

@@ -284,8 +284,10 @@ export async function pruneWorkspaceEvents(
     .orderBy('created_at')
     .limit(most)
     .select('workspace_id', 'seq');
-  for (const [workspace_id, events] of Map.groupBy(old, (event) => event.workspace_id)) {
-    const newest = Math.max(...events.map(({ seq }) => seq));
+  const workspaces = Map.groupBy(old, (event) => event.workspace_id);
+  // In the order in which whoever tells several locks them.
+  for (const workspace_id of [...workspaces.keys()].toSorted()) {
+    const newest = Math.max(...(workspaces.get(workspace_id) ?? []).map(({ seq }) => seq));
     await sql<StreamRow>('workspace_streams')
       .where({ workspace_id })
       .where('pruned_event_id', '<', newest)
