@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable, Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { Problem } from '../problem.ts';
-import { countFromEachPart } from './arrival.ts';
 
 /** The caller went away before its request was complete: there is nobody to answer. */
 export class CallerGone extends Error {}
@@ -23,7 +22,6 @@ export async function readBytes(
   if (declaredLength(request) > limit) throw excess(limit);
   const inflater = createInflater(request);
   if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
-  countFromEachPart(request);
   return inflater ? inflate(request, inflater, limit, excess) : collect(request, limit, excess);
 }
 

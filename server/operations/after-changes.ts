@@ -22,7 +22,9 @@ export async function removeFiles(
   { workspaceIds, sessionIds }: Deleted,
   { runtime, workspaceFolders, log }: Services,
 ): Promise<void> {
-  await runtime.forgetSessions(sessionIds);
+  await runtime
+    .forgetSessions(sessionIds)
+    .catch((error: unknown) => log.error({ err: error }, 'what deleted sessions have left at work goes on'));
   for (const id of workspaceIds)
     await workspaceFolders
       .remove(id)
