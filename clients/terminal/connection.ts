@@ -8,6 +8,7 @@ import { logFileIn } from './log/log-file.ts';
 import { openMcpLogins } from './logins/mcp-logins.ts';
 import { openProject, type Project } from './project.ts';
 import { failureOf } from './service-failures.ts';
+import { isUnwritable, unwritableHome } from './unwritable.ts';
 
 /** A service that answers; both kinds are spoken to by HTTP, through the same contract. */
 export interface Connection {
@@ -122,24 +123,12 @@ function passByProxies(environment: NodeJS.ProcessEnv): void {
   if (exempt !== '*') environment[name] = exempt ? `${exempt},127.0.0.1` : '127.0.0.1';
 }
 
-const unwritableCodes = new Set([
-  'EACCES',
-  'EPERM',
-  'EROFS',
-  'ENOTDIR',
-  'EEXIST',
-  'SQLITE_READONLY',
-  'SQLITE_CANTOPEN',
-]);
-
 function unwritable(error: unknown, folder: string, dataHome: string): CommandFailure | null {
   const { code, message, path = folder } = error as NodeJS.ErrnoException; // whatever is thrown here is an Error
-  if (!code || !unwritableCodes.has(code)) return null;
+  const isOfDatabase = code === 'SQLITE_READONLY' || code === 'SQLITE_CANTOPEN';
+  if (!isOfDatabase && !isUnwritable(error)) return null;
   if ((isWithin(path, dataHome) || isWithin(dataHome, path)) && !isWithin(folder, path))
-    return new CommandFailure(
-      `What service keeps for you cannot be kept in ${dataHome}: ${message}.\n` +
-        'Let the variable XDG_DATA_HOME name a folder that can be written to.',
-    );
+    return unwritableHome(dataHome, message);
   return new CommandFailure(
     `The data of this project cannot be kept in ${folder}: ${message}.\n` +
       'Name another folder: service config set --global options.data_directory <folder>.',

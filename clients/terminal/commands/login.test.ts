@@ -302,6 +302,37 @@ test('a folder that others could only read is closed to them, and one that they 
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('chmod 700') });
 });
 
+test('a folder that a link leads to keeps logins, as long as it is closed to others', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const [folder, elsewhere] = [join(loginsOf(home), '..'), join(home.home, 'elsewhere')];
+  mkdirSync(elsewhere, { mode: 0o700 });
+  mkdirSync(join(folder, '..'), { recursive: true });
+  symlinkSync(elsewhere, folder);
+  expect(await logIn(home, server)).toMatchObject({ code: 0 });
+  expect(statSync(join(elsewhere, 'logins.json')).mode & 0o777).toBe(0o600);
+  const list = () => home.service(['sessions', 'list', '--server', server.url]);
+  expect(await list()).toMatchObject({ code: 0 });
+  chmodSync(elsewhere, 0o777);
+  expect(await list()).toMatchObject({ code: 1, stderr: expect.stringContaining('chmod 700') });
+});
+
+test.each([
+  ['others can write to its folder', 'chmod 700', (folder: string) => chmodSync(folder, 0o777)],
+  [
+    'nothing can be written there',
+    'Let the variable XDG_DATA_HOME name a folder',
+    (folder: string) => writeFileSync(join(folder, 'locks'), ''),
+  ],
+])('a login that could not be kept is not asked for: %s', async (_, told, spoil) => {
+  const [home, thief] = [testHome(), await startThief(null)];
+  const folder = join(loginsOf(home), '..');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  spoil(folder);
+  const ended = await home.service(['login', thief.url, '--email', 'grace@example.com'], { input: 'x\n' });
+  expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(told) });
+  expect(thief.heard).toEqual([]);
+});
+
 test('an end of an id that several sessions have lists them', async () => {
   const [home, server] = [testHome(), await startTestServer()];
   await logIn(home, server);

@@ -32,7 +32,7 @@ export async function login(
   const origin = serverOrigin(theServer(named, wishes.server));
   const logins = openLogins((await currentPlaces()).dataHome);
   // What could not be kept must not be asked for.
-  await logins.origins();
+  await logins.prepare();
   const { login, name } = await proofOf(origin, wishes).catch((error: unknown) => {
     throw failureOf(error);
   });

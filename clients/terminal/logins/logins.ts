@@ -1,7 +1,8 @@
 /** The logins to remote servers: secrets in the keyring of the system, or else in a file that only their owner can read. */
 import { join } from 'node:path';
+import { isUnwritable, unwritableHome } from '../unwritable.ts';
 import { type Keyring, systemKeyring } from './keyring.ts';
-import { readPrivateFile, writePrivateFile } from './private-file.ts';
+import { assertPrivateFileWritable, readPrivateFile, writePrivateFile } from './private-file.ts';
 
 /** What proves to a server who we are. */
 export type Login =
@@ -19,6 +20,8 @@ export interface Logins {
   readonly file: string;
   find(origin: string): Promise<Login | null>;
   origins(): Promise<readonly string[]>;
+  /** Throws where no login could be kept, with what to do about it. */
+  prepare(): Promise<void>;
   /** Keeps a login in place of the one before, and says where. */
   keep(origin: string, login: Login): Promise<'keyring' | 'file'>;
   remove(origin: string): Promise<void>;
@@ -35,6 +38,10 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
   const read = async () => parse(await readPrivateFile(file), file);
   const write = (entries: Entries) =>
     writePrivateFile(file, `${JSON.stringify({ logins: entries }, null, 2)}\n`);
+  const locked = async <Result>(action: () => Promise<Result>): Promise<Result> => {
+    const { withLock } = await import('../../../server/config/config.ts');
+    return await withLock(join(dataHome, 'locks'), 'logins', action);
+  };
   return {
     file,
     async find(origin) {
@@ -48,6 +55,14 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
       return secret === null ? null : (JSON.parse(secret) as Login); // as `keep` wrote it
     },
     origins: async () => Object.keys(await read()).sort(),
+    async prepare() {
+      try {
+        await locked(() => assertPrivateFileWritable(file));
+      } catch (error) {
+        throw error instanceof Error && isUnwritable(error) ? unwritableHome(dataHome, error.message) : error;
+      }
+      await read();
+    },
     async keep(origin, login) {
       const entries = await read();
       const inKeyring = await keyring.write(origin, JSON.stringify(login));
@@ -60,10 +75,7 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
       if (!entry.login) await keyring.remove(origin);
       await write(others);
     },
-    async locked(action) {
-      const { withLock } = await import('../../../server/config/config.ts');
-      return await withLock(join(dataHome, 'locks'), 'logins', action);
-    },
+    locked,
   };
 }
 

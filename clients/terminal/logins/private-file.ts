@@ -1,6 +1,7 @@
 /** A file with secrets: nobody but its owner may read it, and nobody may have put it there for us. */
+import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { lstat, mkdir, open } from 'node:fs/promises';
+import { mkdir, open, realpath, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /** The text of the file; null where there is none. Throws where others can read it or change what it is. */
@@ -21,10 +22,25 @@ export async function readPrivateFile(file: string): Promise<string | null> {
 /** Replaces the file as a whole, so that nobody ever reads half of it. */
 export async function writePrivateFile(file: string, text: string): Promise<void> {
   const { replaceFile } = await import('../../../server/config/config.ts');
-  const folder = dirname(file);
+  await makePrivateFolder(dirname(file));
+  await replaceFile(file, Buffer.from(text), { mode: 0o600 });
+}
+
+/** Throws what would keep the file from being written, and leaves it as it is. */
+export async function assertPrivateFileWritable(file: string): Promise<void> {
+  await makePrivateFolder(dirname(file));
+  const probe = `${file}.${randomUUID()}`;
+  try {
+    // With a byte in it: a full disk still takes empty files.
+    await writeFile(probe, '\n', { flag: 'wx', mode: 0o600 });
+  } finally {
+    await rm(probe, { force: true });
+  }
+}
+
+async function makePrivateFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await assertPrivateFolder(folder);
-  await replaceFile(file, Buffer.from(text), { mode: 0o600 });
 }
 
 /** Not through a link, which could lead to a file that somebody else chose. */
@@ -41,11 +57,13 @@ async function openPlainFile(file: string) {
   }
 }
 
+/** A link to it is as good: what counts is who can change what is in it. */
 async function assertPrivateFolder(folder: string): Promise<void> {
-  const facts = await lstat(folder);
+  const facts = await stat(await realpath(folder));
+  if (!facts.isDirectory()) throw refusal(folder, 'is no folder', 'remove it');
   if (facts.uid !== process.getuid?.()) throw refusal(folder, 'belongs to somebody else', 'remove it');
   const { closeToOthers } = await import('../../../server/config/config.ts');
-  if (!facts.isDirectory() || !(await closeToOthers(folder, facts)))
+  if (!(await closeToOthers(folder, facts)))
     throw refusal(folder, 'is open to others', `chmod 700 ${folder}`);
 }
 
