@@ -12,12 +12,12 @@ const resultLines = 12;
 export function describeSession({ id, title, model, status, created_at, updated_at }: Session): string {
   const facts = [
     id,
-    ...(model ? [printable(model)] : []),
+    ...(model ? [model] : []),
     ...(status === 'idle' ? [] : [status]),
     `begun ${localTime(created_at)}`,
     `changed ${localTime(updated_at)}`,
   ];
-  return `${paint('bold', printable(title))}\n${paint('dim', facts.join(' · '))}`;
+  return `${paint('bold', printable(title))}\n${paint('dim', printable(facts.join(' · ')))}`;
 }
 
 /** One message with who says it; what tools gave stands below the call. */

@@ -50,7 +50,7 @@ export function describeInspection(
   ];
   return [
     paint('bold', printable(title)),
-    paint('dim', facts.join(' · ')),
+    paint('dim', printable(facts.join(' · '))),
     ...(state.unavailable === null
       ? []
       : [paint('red', `The next query would be refused: ${printable(state.unavailable)}`)]),
@@ -87,9 +87,9 @@ function describeRun(run: Run): readonly string[] {
   const again = resumptions > 0 ? `, resumed ${resumptions === 1 ? 'once' : `${resumptions} times`}` : '';
   const end = run.ended_at ? ` · ended ${localTime(run.ended_at)}` : '';
   return [
-    `${paint(toneOf(status), status)}${printable(why)}, ${steps} ${steps === 1 ? 'step' : 'steps'}${again}`,
+    `${paint(toneOf(status), printable(status))}${printable(why)}, ${steps} ${steps === 1 ? 'step' : 'steps'}${again}`,
     describeUse(usage, cost),
-    paint('dim', `${id} · begun ${localTime(run.started_at ?? run.created_at)}${end}`),
+    paint('dim', printable(`${id} · begun ${localTime(run.started_at ?? run.created_at)}${end}`)),
   ];
 }
 

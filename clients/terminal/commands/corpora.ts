@@ -95,7 +95,7 @@ export async function deleteCorpus(given: string, { server, yes }: Where & { rea
     if (!yes && !(await askYesNo(question))) return notice('Nothing was deleted.');
     await client.DELETE('/api/v1/corpora/{corpus_id}', { params: { path: { corpus_id: corpus.id } } });
     for (const { file_id } of documents) if (file_id !== null) await forgetFile(client, file_id);
-    print(`Deleted ${corpus.id}`);
+    print(printable(`Deleted ${corpus.id}`));
   });
 }
 

@@ -3,7 +3,7 @@ import type { JobCreate, SchedulePreviewRequest } from '@service/client/api';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { withScheduler } from '../job-ids.ts';
 import { localTime } from '../local-time.ts';
-import { brief, type Column, print, printTable } from '../output.ts';
+import { brief, type Column, print, printable, printTable } from '../output.ts';
 import { findSession } from '../session-ids.ts';
 
 interface When {
@@ -56,7 +56,8 @@ export async function createJob(words: readonly string[], options: JobOptions): 
     };
     const { data } = await client.POST('/api/v1/scheduler/jobs', { body });
     const [next] = data.next_runs;
-    print(`Made ${data.id}${next ? `, which runs next at ${localTime(next)}` : ''}`);
+    const when = next ? `, which runs next at ${localTime(next)}` : '';
+    print(printable(`Made ${data.id}${when}`));
   });
 }
 

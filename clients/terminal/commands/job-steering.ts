@@ -19,14 +19,14 @@ export async function steerJob(
     const params = { path: { job_id } };
     if (step === 'run') {
       const { data } = await client.POST('/api/v1/scheduler/jobs/{job_id}/run', { params });
-      return print(`Queued ${data.id}; service jobs runs ${job_id} shows what becomes of it`);
+      return print(printable(`Queued ${data.id}; service jobs runs ${job_id} shows what becomes of it`));
     }
     if (step === 'pause') {
       await client.POST('/api/v1/scheduler/jobs/{job_id}/pause', { params });
-      return print(`Paused ${job_id}`);
+      return print(printable(`Paused ${job_id}`));
     }
     const { data } = await client.POST('/api/v1/scheduler/jobs/{job_id}/resume', { params });
-    print(`Resumed ${job_id}, which runs next at ${localTime(data.next_runs[0] ?? '')}`);
+    print(printable(`Resumed ${job_id}, which runs next at ${localTime(data.next_runs[0] ?? '')}`));
   });
 }
 
@@ -45,6 +45,6 @@ export async function deleteJob(
     const sure = yes || (await askYesNo(`Delete “${printable(name)}” with the history of its runs?`));
     if (!sure) return notice('Nothing was deleted.');
     await client.DELETE('/api/v1/scheduler/jobs/{job_id}', { params: { path: { job_id } } });
-    print(`Deleted ${job_id}`);
+    print(printable(`Deleted ${job_id}`));
   });
 }

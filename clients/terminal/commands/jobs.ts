@@ -36,11 +36,12 @@ export async function listJobs({
 export async function showJob(given: string, { server, json }: Asked): Promise<void> {
   const job = await withScheduler(server, (client) => findJob(client, given));
   if (json) return printJson(job);
-  print(`${printable(job.name)} (${job.id})`);
-  print(`  ${stateOf(job)}`);
-  print(`  ${scheduleOf(job)}`);
+  print(printable(`${job.name} (${job.id})`));
+  print(printable(`  ${stateOf(job)}`));
+  print(printable(`  ${scheduleOf(job)}`));
   for (const time of job.next_runs) print(`  next ${localTime(time)}`);
-  if (job.last_run) print(`  last ${localTime(job.last_run.occurrence)}: ${outcomeOf(job.last_run)}`);
+  if (job.last_run)
+    print(printable(`  last ${localTime(job.last_run.occurrence)}: ${outcomeOf(job.last_run)}`));
   print(`  asks ${printable(job.agent_slug)}: ${brief(job.prompt, 200)}`);
 }
 

@@ -75,8 +75,8 @@ export async function logInToKeptMcp(name: string, { server }: OnServer): Promis
     const path = { server_id: (await named(client, name)).id };
     return (await client.POST('/api/v1/mcp/servers/{server_id}/oauth/start', { params: { path } })).data;
   });
-  notice(`Open this page to log in to ${name}; it says when you are:\n${authorize_url}`);
   openBrowser(authorize_url);
+  notice(`Open this page to log in to ${name}; it says when you are:\n${authorize_url}`);
 }
 
 export async function logOutOfKeptMcp(name: string, { server }: OnServer): Promise<void> {

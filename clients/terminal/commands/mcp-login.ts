@@ -19,8 +19,8 @@ export async function logInToMcp(name: string): Promise<void> {
       await servers.logIn(name, {
         redirectUrl: callback.url,
         async visit(authorizationUrl) {
-          notice(`Open this page to log in to ${name}:\n${authorizationUrl.href}`);
           openBrowser(authorizationUrl.href);
+          notice(`Open this page to log in to ${name}:\n${authorizationUrl.href}`);
           return await callback.answer;
         },
       });

@@ -34,7 +34,7 @@ export async function addKeptMcp(
     ...(env && { env: await pairsIn(env, '=', secrets) }),
   };
   const { data } = await withService(url, (client) => client.POST('/api/v1/mcp/servers', { body }));
-  print(`Added ${data.name} for ${forWhom(data.scope)} (${data.id})`);
+  print(printable(`Added ${data.name} for ${forWhom(data.scope)} (${data.id})`));
   await testKeptMcp(name, { server: url, isBrief: true }).catch((error: unknown) => {
     if (!(error instanceof CommandFailure)) throw error;
     notice(error.message);
@@ -60,7 +60,7 @@ export async function removeKeptMcp(
     const { response } = await client.GET('/api/v1/mcp/servers/{server_id}', { params });
     const header = { 'If-Match': response.headers.get('ETag') ?? '' };
     await client.DELETE('/api/v1/mcp/servers/{server_id}', { params: { ...params, header } });
-    print(`Removed ${name} (${server_id})`);
+    print(printable(`Removed ${name} (${server_id})`));
   });
 }
 

@@ -100,7 +100,7 @@ export async function addMemory(
       ...(expires !== undefined && { expires_at: momentOf(expires) }),
     };
     const { data } = await client.POST('/api/v1/memories', { body });
-    print(`Remembered as ${data.id}, ${forWhom(data)}`);
+    print(`Remembered as ${printable(data.id)}, ${forWhom(data)}`);
   });
 }
 
@@ -117,7 +117,7 @@ export async function forgetMemory(
       const sure = options.yes || (await askYesNo(`Forget “${brief(content, 60)}”?`));
       if (!sure) return notice('Nothing was forgotten.');
       await client.DELETE('/api/v1/memories/{memory_id}', { params: { path: { memory_id: id } } });
-      print(`Forgot ${id}`);
+      print(printable(`Forgot ${id}`));
     },
     () => {
       throw noSuchMemory(given);

@@ -98,7 +98,7 @@ function describePlan(plan: Plan): string {
   const by = run === null ? '' : ` (${run})`;
   return [
     paint('bold', printable(title)),
-    `${paint(looks[status], status)} ${paint('dim', `· ${facts.join(' · ')}${by}`)}`,
+    `${paint(looks[status], status)} ${paint('dim', printable(`· ${facts.join(' · ')}${by}`))}`,
     ...(comment === null ? [] : [`“${isTerminal() ? shown(comment) : comment}”`]),
     '',
     (isTerminal() ? shown(content) : content).trimEnd(),
@@ -124,7 +124,7 @@ export async function rejectPlan(
     nowhere(given),
   );
   if (options.json) return printJson(plan);
-  print(`Rejected ${plan.id}, version ${plan.version}: ${printable(plan.title)}`);
+  print(printable(`Rejected ${plan.id}, version ${plan.version}: ${plan.title}`));
   if (!isTerminal(process.stderr)) return;
   const short = shortIds([plan.session_id])(plan.session_id);
   notice(`The agent is told at the next query, as service run --session ${short} --agent plan "Plan again".`);

@@ -69,7 +69,7 @@ export async function importSession(
     const { data } = await asked.catch((error: unknown) => {
       throw explained(error, where);
     });
-    print(`${data.id} ${printable(data.title)}`);
+    print(printable(`${data.id} ${data.title}`));
     if (!isTerminal(process.stderr)) return;
     const at = server === undefined ? '' : `--server ${server} `;
     notice(`To go on in it: service run ${at}--session ${shortIds([data.id])(data.id)} "…"`);

@@ -82,7 +82,7 @@ export async function renameSession(id: string, title: string, { server }: Where
   await withSession(server, id, async (client, session) => {
     const params = { path: { session_id: session.id } };
     const { data } = await client.PATCH('/api/v1/sessions/{session_id}', { params, body: { title } });
-    print(`${data.id} is now called ${printable(data.title)}`);
+    print(printable(`${data.id} is now called ${data.title}`));
   });
 }
 
@@ -102,7 +102,7 @@ export async function deleteSession(id: string, options: Where & { yes?: boolean
     await client
       .DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id: session.id } } })
       .catch(gone);
-    print(`Deleted ${session.id}`);
+    print(printable(`Deleted ${session.id}`));
   });
 }
 

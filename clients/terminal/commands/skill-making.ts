@@ -19,7 +19,7 @@ export async function validateSkill(
   const upload = await readSkill(named);
   const found = await withService(server, (client) => validationOf(client, upload));
   if (json) printJson(found);
-  else if (found.valid) print(`${found.name}: ${contentsOf(found)}, nothing is wrong`);
+  else if (found.valid) print(printable(`${found.name}: ${contentsOf(found)}, nothing is wrong`));
   else for (const fault of found.errors) print(lineOf(fault, upload));
   if (!found.valid) throw new CommandFailure(`${named} is no skill: ${amountOf(found)}.`);
 }
@@ -35,7 +35,7 @@ export async function addSkill(
       body: { scope, file: named },
       bodySerializer: formWith(upload),
     });
-    print(`Added ${data.name} for ${forWhom(scope)} (${data.id})`);
+    print(printable(`Added ${data.name} for ${forWhom(scope)} (${data.id})`));
   });
 }
 
@@ -48,7 +48,7 @@ export async function updateSkill(
   await withService(server, async (client) => {
     const { name, digest } = await requireValid(client, named, upload);
     const skill = await findAddedSkill(client, name, scope);
-    if (skill.digest === digest) return print(`${name} has these files already (${skill.id})`);
+    if (skill.digest === digest) return print(printable(`${name} has these files already (${skill.id})`));
     const params = { path: { skill_id: skill.id } };
     const { response } = await client.GET('/api/v1/skills/{skill_id}', { params });
     await client.PUT('/api/v1/skills/{skill_id}', {
@@ -56,7 +56,7 @@ export async function updateSkill(
       body: { file: named },
       bodySerializer: formWith(upload),
     });
-    print(`Updated ${name} for ${forWhom(skill.scope)} (${skill.id})`);
+    print(printable(`Updated ${name} for ${forWhom(skill.scope)} (${skill.id})`));
   });
 }
 

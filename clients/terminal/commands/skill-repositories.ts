@@ -60,7 +60,7 @@ export async function addRepository(url: string, wishes: Wishes): Promise<void> 
       ...(token !== undefined && { token: token.trim() }),
     };
     const { data } = await client.POST('/api/v1/skills/repositories', { body });
-    print(`Added ${printable(data.name)} (${data.id})`);
+    print(printable(`Added ${data.name} (${data.id})`));
     await fetchAndShow(client, data);
   });
 }
@@ -134,7 +134,7 @@ export async function removeRepository(
     const { response } = await client.GET('/api/v1/skills/repositories/{repository_id}', { params });
     const header = { 'If-Match': response.headers.get('ETag') ?? '' };
     await client.DELETE('/api/v1/skills/repositories/{repository_id}', { params: { ...params, header } });
-    print(`Removed ${printable(name)} (${repository_id})`);
+    print(printable(`Removed ${name} (${repository_id})`));
   });
 }
 

@@ -3,7 +3,7 @@ import type { SkillScope } from '@service/client/api';
 import { askYesNo, canAsk } from '../ask.ts';
 import { withService } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { notice, print } from '../output.ts';
+import { notice, print, printable } from '../output.ts';
 import { findAddedSkill, findSkill } from '../skill-names.ts';
 import { forWhom } from './skill-making.ts';
 import { stateOf } from './skills.ts';
@@ -26,7 +26,7 @@ export async function switchSkill(
       step === 'enable'
         ? await client.POST('/api/v1/skills/{skill_id}/enable', call)
         : await client.POST('/api/v1/skills/{skill_id}/disable', call);
-    print(`${step === 'enable' ? 'Enabled' : 'Disabled'} ${name} for ${forWhom(scope)}`);
+    print(printable(`${step === 'enable' ? 'Enabled' : 'Disabled'} ${name} for ${forWhom(scope)}`));
     if (step === 'enable' && !data.enabled)
       notice(`Agents are not offered it all the same: ${stateOf(data)}.`);
   });
@@ -50,6 +50,6 @@ export async function removeSkill(
     const { response } = await client.GET('/api/v1/skills/{skill_id}', { params });
     const header = { 'If-Match': response.headers.get('ETag') ?? '' };
     await client.DELETE('/api/v1/skills/{skill_id}', { params: { ...params, header } });
-    print(`Removed ${name} (${skill_id})`);
+    print(printable(`Removed ${name} (${skill_id})`));
   });
 }

@@ -17,8 +17,8 @@ export async function logInByCode(client: ServiceClient, origin: string): Promis
       throw isUnknownThere(error) ? noCodes(origin) : error;
     });
   const page = pageOf(started, origin);
-  notice(`Open this page, log in, and confirm the code ${started.user_code}:\n${page}`);
   openBrowser(page);
+  notice(`Open this page, log in, and confirm the code ${started.user_code}:\n${page}`);
   return await confirmed(client, started);
 }
 
@@ -66,9 +66,6 @@ function pageOf({ verification_uri_complete }: DeviceLoginStarted, origin: strin
     const { pathname, search } = page;
     return new URL(pathname + search, origin).href;
   }
-  // What a server sends is shown, and opened: nothing but a page may come of it.
-  if (page.protocol !== 'https:' && page.protocol !== 'http:')
-    throw new CommandFailure(`${origin} names a page that is none.`, exitCodes.unreachable);
   return page.href;
 }
 

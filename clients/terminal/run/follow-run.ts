@@ -114,7 +114,9 @@ function sayHowToGoOn(id: string, { server }: Following, done?: QueryResponse): 
   const words = `service run ${at(server)}--session ${shortIds([id])(id)} "…"`;
   const used = done ? [`The run: ${describeUse(done.usage, done.cost)}`] : [];
   const lines = [`Session ${id}. To go on: ${words}`, ...used];
-  process.stderr.write(`\n${paint('dim', lines.join('\n'), process.stderr)}\n`);
+  process.stderr.write(
+    `\n${paint('dim', lines.map((line) => printable(line)).join('\n'), process.stderr)}\n`,
+  );
 }
 
 function sayHowToDecide(planId: string, { server }: Following): void {

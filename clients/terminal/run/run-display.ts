@@ -75,7 +75,7 @@ export function createRunDisplay(progress: Progress): RunDisplay {
         return busy('Working');
       case 'run_resumed':
         return dim(
-          `↻ The process that worked on the run has died; it goes on behind step ${event.step}.`,
+          printable(`↻ The process that worked on the run has died; it goes on behind step ${event.step}.`),
           'yellow',
         );
       case 'tool_started':
@@ -91,10 +91,10 @@ export function createRunDisplay(progress: Progress): RunDisplay {
         return busy('Working');
       }
       case 'model_retried':
-        dim(`↻ ${event.reason} Attempt ${event.attempt} follows.`, 'yellow');
+        dim(printable(`↻ ${event.reason} Attempt ${event.attempt} follows.`), 'yellow');
         return busy(`Waiting for ${printable(event.model)}`);
       case 'model_replaced':
-        return dim(`↻ ${event.reason} ${printable(event.to)} goes on.`, 'yellow');
+        return dim(printable(`↻ ${event.reason} ${event.to} goes on.`), 'yellow');
       case 'session_summarized':
         return dim('≡ The conversation so far was summed up.');
       case 'permission_expired':
@@ -211,9 +211,10 @@ function createCallNames() {
 function planText(plan: Plan): string {
   const { id, version, title, content, status } = plan;
   if (status === 'executing') return stepsLine(plan);
-  if (status === 'draft') return `▤ ${printable(title)} (a draft, version ${version})`;
+  if (status === 'draft') return printable(`▤ ${title} (a draft, version ${version})`);
   const head = paint('bold', `▤ ${printable(title)}`, process.stderr);
-  const foot = paint('dim', `  The plan ${id}, version ${version}, waits for its approval.`, process.stderr);
+  const waits = printable(`  The plan ${id}, version ${version}, waits for its approval.`);
+  const foot = paint('dim', waits, process.stderr);
   return [head, '', isTerminal(process.stderr) ? shown(content) : content, '', foot].join('\n');
 }
 
