@@ -2,7 +2,8 @@
 import { appendFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
-import { dataFolder, type TestHome, testHome } from '../test-command.ts';
+import { dataFolder, launcher, type TestHome, testHome } from '../test-command.ts';
+import { openTestTerminal } from '../test-terminal.ts';
 
 const line = (at: number, more: object = {}) =>
   `${JSON.stringify({ level: 30, time: '2026-11-21T11:22:33.456Z', ...more, msg: `event ${at}` })}\n`;
@@ -50,6 +51,15 @@ test('the last line is printed where it is not ended yet, and what is no JSON as
   const { home } = homeWithLog(`${line(1)}something else\n{"level":30,"cut`);
   const { stdout } = await home.service(['logs', '--tail', '2'], utc);
   expect(stdout).toBe('something else\n{"level":30,"cut\n');
+});
+
+test('on a terminal JSON moves no cursor and turns no writing round either, nor does what is no JSON', async () => {
+  const { home } = homeWithLog(`${line(1, { words: 'a\u009b2Jb\u202ec' })}no\u001b[2JJSON\n`);
+  const options = { cwd: home.project, environment: home.environment };
+  const terminal = await openTestTerminal([launcher, 'logs', '--json'], options);
+  const { screen } = await terminal.end();
+  expect(screen).toContain('"words":"a\\u{9b}2Jb\\u{202e}c"');
+  expect(screen).toContain('no\\e[2JJSON');
 });
 
 test('a log of hundreds of megabytes is read from its end', async () => {

@@ -4,7 +4,7 @@ import { CommandFailure, exitCodes } from '../failures.ts';
 import { catchInterrupts } from '../interrupts.ts';
 import { logFileIn, readLog } from '../log/log-file.ts';
 import { formatLogLine } from '../log/log-line.ts';
-import { displayPath, notice, print } from '../output.ts';
+import { displayPath, isTerminal, notice, print, printable } from '../output.ts';
 import { currentSettings } from '../places.ts';
 
 /** What may be wished of the log. */
@@ -27,8 +27,13 @@ export async function printLogs({ follow = false, tail, json = false }: LogWishe
   if (!(await isThere(file)))
     notice(`There is no log yet: ${displayPath(file, process.stderr)} is written by service run.`);
   for await (const line of readLog(file, { tail: Number(tail), follow: follow ? stopped.signal : null }))
-    print(json ? line : formatLogLine(line));
+    print(json ? exactLine(line) : formatLogLine(line));
   process.exitCode = interrupts?.exitCode() ?? exitCodes.done;
+}
+
+/** Exact in a pipe, harmless on a terminal: JSON may hold direction marks as they are, and not every line is JSON. */
+function exactLine(line: string): string {
+  return isTerminal() ? printable(line) : line;
 }
 
 async function logFile(): Promise<string> {

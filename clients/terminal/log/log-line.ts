@@ -17,7 +17,7 @@ export function formatLogLine(line: string): string {
   const entry = parse(line);
   if (!entry) return printable(line);
   const { time, level, msg, err, ...fields } = entry;
-  const { name, style } = levels[Number(level)] ?? { name: String(level), style: 'dim' };
+  const { name, style } = levels[Number(level)] ?? { name: printable(String(level)), style: 'dim' };
   const head = [
     paint('dim', timeOf(time)),
     paint(style, name.padEnd(5)),
