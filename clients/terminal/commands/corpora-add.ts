@@ -86,10 +86,11 @@ async function whole(
   stop: AbortSignal,
 ): Promise<Corpus> {
   const params = { path: { corpus_id: id } };
-  const read = async () => (await client.GET('/api/v1/corpora/{corpus_id}', { params })).data;
+  const call = { params, signal: stop };
+  const read = async () => (await client.GET('/api/v1/corpora/{corpus_id}', call)).data;
   let corpus = await read();
   if (!corpus.stale) return corpus;
-  await client.POST('/api/v1/corpora/{corpus_id}/reindex', { params });
+  await client.POST('/api/v1/corpora/{corpus_id}/reindex', call);
   for (const end = performance.now() + longestWaitMs; corpus.stale && performance.now() < end; ) {
     progress.show('Embedding what was there before');
     await sleep(lookMs, undefined, { signal: stop });

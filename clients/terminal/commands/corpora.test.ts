@@ -1,10 +1,11 @@
 /** `service corpora`, and runs that answer from documents: from a folder to a cited answer, without any network. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFileSync, chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createServiceClient } from '@service/client';
 import { expect, onTestFinished, test } from 'vitest';
 import { makePdf } from '../../../server/knowledge/parsing/test-documents.ts';
@@ -163,10 +164,12 @@ test.skipIf(!bound)('what may not be read is told, and the rest is taken in', as
 });
 
 /** What stands in front of a server, and answers some calls itself. */
-async function proxyTo(url: string, refused: (call: string) => boolean): Promise<string> {
+async function proxyTo(url: string, refused: (call: string) => boolean | 'never'): Promise<string> {
   const proxy = createServer(async (request, response) => {
-    if (refused(`${request.method} ${request.url}`)) {
+    const isRefused = refused(`${request.method} ${request.url}`);
+    if (isRefused) {
       request.resume();
+      if (isRefused === 'never') return;
       response.writeHead(500).end();
       return;
     }
@@ -219,6 +222,31 @@ test('Ctrl+C takes back what was uploaded and is not being read, and the same co
   expect((await operator.GET('/api/v1/files')).data.data).toEqual([]);
   const again = await home.service(['corpora', 'add', folder, '--server', server.url], { variables });
   expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('3 documents') });
+});
+
+test('Ctrl+C ends an upload that does not come to its end, and a second one does so at once; no copy stays', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const folder = writeHandbook(home);
+  const copies = join(home.home, 'copies');
+  mkdirSync(copies);
+  const variables = { SERVICE_API_KEY: server.operatorKey, TMPDIR: copies };
+  for (const isImpatient of [false, true]) {
+    const hanging = Promise.withResolvers<void>();
+    const url = await proxyTo(server.url, (call) => {
+      if (call === 'POST /api/v1/files') hanging.resolve();
+      return call === 'POST /api/v1/files' ? 'never' : false;
+    });
+    const service = home.start(['corpora', 'add', folder, '--server', url], { variables });
+    await hanging.promise;
+    expect(readdirSync(copies)).toHaveLength(1);
+    service.child.kill('SIGINT');
+    // A signal that comes before the first was heard is the same one.
+    for (; isImpatient && service.child.exitCode === null; await sleep(50)) service.child.kill('SIGINT');
+    const { code, stderr } = await service.ended;
+    expect(code).toBe(130);
+    if (!isImpatient) expect(stderr).toContain('Stopped.');
+    expect(readdirSync(copies)).toEqual([]);
+  }
 });
 
 test('a file that is written to while it is uploaded is taken in as it was', async () => {

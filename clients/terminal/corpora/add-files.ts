@@ -1,6 +1,6 @@
 /** Brings files into a corpus: what is new or has changed is uploaded and read, and takes the place of what was there. */
-import { constants, openAsBlob } from 'node:fs';
-import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { constants, openAsBlob, rmSync } from 'node:fs';
+import { copyFile, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -34,6 +34,8 @@ interface Upload {
 /** As many as one job may have. */
 const mostOfAJob = 500;
 const lookMs = 300;
+/** What is nearly there when it is to stop becomes known by its id: without that nobody could take it back. */
+const graceMs = 5000;
 
 /** Rejects where `stop` is aborted: what was uploaded by then, and is not being read yet, is taken back. */
 export async function addFiles(
@@ -42,7 +44,7 @@ export async function addFiles(
   files: readonly LocalFile[],
   { progress, stop }: { readonly progress: Progress; readonly stop: AbortSignal },
 ): Promise<Added> {
-  const knownOf = await knownFiles(client, corpus);
+  const knownOf = await knownFiles(client, corpus, stop);
   const [added, unchanged, failed]: [string[], string[], FailedFile[]] = [[], [], []];
   const uploads: Upload[] = [];
   let begun = 0;
@@ -50,7 +52,7 @@ export async function addFiles(
     for (const [index, file] of files.entries()) {
       stop.throwIfAborted();
       progress.show(`Uploading ${index + 1} of ${files.length}`);
-      const brought = await bring(client, corpus, file, knownOf);
+      const brought = await bring(client, corpus, file, knownOf, stop);
       if (brought === null) unchanged.push(file.place);
       else if ('code' in brought) failed.push(brought);
       else uploads.push(brought);
@@ -59,7 +61,7 @@ export async function addFiles(
       stop.throwIfAborted();
       const at = begun;
       const part = uploads.slice(at, at + mostOfAJob);
-      const job = await begin(client, corpus, part);
+      const job = await withGrace(stop, (signal) => begin(client, corpus, part, signal));
       begun += part.length;
       const ended = await follow(client, job, part, stop, (done) =>
         progress.show(`Reading ${at + done} of ${uploads.length}`),
@@ -85,16 +87,20 @@ async function bring(
   corpus: Corpus,
   file: LocalFile,
   knownOf: (marks: FileMarks) => readonly KnownFile[],
+  stop: AbortSignal,
 ): Promise<Upload | FailedFile | null> {
   const { path, place } = file;
   const marks = marksOf(file);
   const before = knownOf(marks);
-  const sha256 = await hashOf(path).catch((error: unknown) => unreadable(place, error));
+  const sha256 = await hashOf(path, stop).catch((error: unknown) => unreadable(place, error));
+  stop.throwIfAborted();
   if (typeof sha256 !== 'string') return sha256;
   const same = before.find((one) => one.file.sha256 === sha256);
   if (same?.document.status === 'ready') return null;
   if (same) return { place, fileId: same.file.id, isNew: false, before: without(before, same) };
-  return await withCopy(path, (blob) => upload(client, corpus, blob, basename(path), marks)).then(
+  const send = (blob: Blob, signal: AbortSignal) =>
+    upload(client, corpus, blob, { filename: basename(path), metadata: marks }, signal);
+  return await withCopy(path, (blob) => withGrace(stop, (signal) => send(blob, signal))).then(
     (fileId) => ({ place, fileId, isNew: true, before }),
     (error: unknown) => (isOfFiles(error) ? unreadable(place, error) : refused(file, error)),
   );
@@ -103,12 +109,35 @@ async function bring(
 /** A file that is written to while it is sent would break the sending off, and Node's process with it. */
 async function withCopy<Result>(path: string, send: (bytes: Blob) => Promise<Result>): Promise<Result> {
   const folder = await mkdtemp(join(tmpdir(), 'service-upload-'));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  // A second signal ends the command while it is sent.
+  process.once('exit', remove);
   try {
     const copy = join(folder, 'copy');
     await copyFile(path, copy, constants.COPYFILE_FICLONE);
     return await send(await openAsBlob(copy));
   } finally {
-    await rm(folder, { recursive: true });
+    process.off('exit', remove);
+    remove();
+  }
+}
+
+/** Sends something whose answer is worth a short wait, though all is to stop. */
+async function withGrace<Result>(
+  stop: AbortSignal,
+  send: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const late = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const onStop = () => {
+    timer = setTimeout(() => late.abort(stop.reason), graceMs);
+  };
+  stop.addEventListener('abort', onStop);
+  try {
+    return await send(late.signal);
+  } finally {
+    stop.removeEventListener('abort', onStop);
+    clearTimeout(timer);
   }
 }
 
@@ -124,11 +153,12 @@ async function upload(
   client: ServiceClient,
   { workspace_id }: Corpus,
   blob: Blob,
-  filename: string,
-  metadata: FileMarks,
+  { filename, metadata }: { readonly filename: string; readonly metadata: FileMarks },
+  signal: AbortSignal,
 ): Promise<string> {
   const body = { workspace_id, filename, purpose: 'knowledge' as const, metadata, file: filename };
-  const { data } = await client.POST('/api/v1/files', { body, bodySerializer: (sent) => formOf(sent, blob) });
+  const bodySerializer = (sent: Record<string, unknown>) => formOf(sent, blob);
+  const { data } = await client.POST('/api/v1/files', { body, bodySerializer, signal });
   return data.id;
 }
 
@@ -151,10 +181,11 @@ async function begin(
   client: ServiceClient,
   corpus: Corpus,
   uploads: readonly Upload[],
+  signal: AbortSignal,
 ): Promise<IngestionJobWithItems> {
-  const path = { corpus_id: corpus.id };
+  const params = { path: { corpus_id: corpus.id } };
   const body = { file_ids: uploads.map(({ fileId }) => fileId) };
-  return (await client.POST('/api/v1/corpora/{corpus_id}/documents', { params: { path }, body })).data;
+  return (await client.POST('/api/v1/corpora/{corpus_id}/documents', { params, body, signal })).data;
 }
 
 /** Waits for the end of a job: each file with what became of its document. */
@@ -171,7 +202,7 @@ async function follow(
   while (job.ended_at === null) {
     tell(job.progress.completed + job.progress.failed);
     await sleep(lookMs, undefined, { signal: stop });
-    job = await read(client, job);
+    job = await read(client, job, stop);
   }
   const items = new Map(job.items.map((item) => [item.document_id, item]));
   return uploads.flatMap((one, index) => {
@@ -180,10 +211,11 @@ async function follow(
   });
 }
 
-async function read(client: ServiceClient, { corpus_id, id }: IngestionJobWithItems) {
+async function read(client: ServiceClient, { corpus_id, id }: IngestionJobWithItems, signal: AbortSignal) {
   const path = { corpus_id, ingestion_id: id };
   const { data } = await client.GET('/api/v1/corpora/{corpus_id}/ingestion-jobs/{ingestion_id}', {
     params: { path },
+    signal,
   });
   return data;
 }

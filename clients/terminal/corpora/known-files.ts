@@ -35,13 +35,14 @@ export function marksOf({ path, place: whole }: LocalFile): FileMarks {
 export async function knownFiles(
   client: ServiceClient,
   corpus: Corpus,
+  signal: AbortSignal,
 ): Promise<(marks: FileMarks) => readonly KnownFile[]> {
   const byFile = new Map<string, Document>();
-  for await (const document of documentsOf(client, corpus))
+  for await (const document of documentsOf(client, corpus, signal))
     if (document.file_id !== null) byFile.set(document.file_id, document);
   const known: KnownFile[] = [];
   if (byFile.size === 0) return () => [];
-  for await (const file of addedFiles(client)) {
+  for await (const file of addedFiles(client, signal)) {
     const document = byFile.get(file.id);
     if (document) known.push({ file, document });
   }
@@ -51,18 +52,25 @@ export async function knownFiles(
     (byPlace.get(place) ?? []).filter(({ file }) => (file.metadata.root ?? root) === root);
 }
 
-export function documentsOf(client: ServiceClient, { id }: Corpus): AsyncGenerator<Document> {
+export function documentsOf(
+  client: ServiceClient,
+  { id }: Corpus,
+  signal?: AbortSignal,
+): AsyncGenerator<Document> {
   const path = { corpus_id: id };
   return paginate((page) =>
     client.GET('/api/v1/corpora/{corpus_id}/documents', {
       params: { path, query: { ...page, limit: 100 } },
+      ...(signal && { signal }),
     }),
   );
 }
 
-function addedFiles(client: ServiceClient): AsyncGenerator<StoredFile> {
+function addedFiles(client: ServiceClient, signal: AbortSignal): AsyncGenerator<StoredFile> {
   const query = { purpose: 'knowledge', limit: 100 } as const;
-  return paginate((page) => client.GET('/api/v1/files', { params: { query: { ...page, ...query } } }));
+  return paginate((page) =>
+    client.GET('/api/v1/files', { params: { query: { ...page, ...query } }, signal }),
+  );
 }
 
 /** Deletes the copy of a file that nothing is made from any more; one that another corpus needs stays. */

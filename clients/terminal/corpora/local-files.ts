@@ -91,8 +91,8 @@ export async function nameFor(named: readonly string[]): Promise<string> {
 }
 
 /** The SHA-256 of its bytes, in hexadecimal. */
-export async function hashOf(path: string): Promise<string> {
+export async function hashOf(path: string, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  await pipeline(createReadStream(path), hash);
+  await pipeline(createReadStream(path), hash, { signal });
   return hash.digest('hex');
 }
