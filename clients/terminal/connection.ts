@@ -1,10 +1,12 @@
 /** The service that a command speaks to: inside this process for the folder it works in, or a remote one. */
 import { existsSync } from 'node:fs';
 import { createServiceClient, type ServiceClient } from '@service/client';
+import { serviceErrorOf } from '@service/client/errors';
 import type { Diagnostic } from '../../server/config/config.ts';
 import { CommandFailure } from './failures.ts';
 import { closeAtEnd } from './interrupts.ts';
 import { logFileIn } from './log/log-file.ts';
+import type { Credentials } from './logins/credentials.ts';
 import { openMcpLogins } from './logins/mcp-logins.ts';
 import { openProject, type Project } from './project.ts';
 import { failureOf } from './service-failures.ts';
@@ -107,13 +109,38 @@ export async function connectTo(
   { environment = process.env }: { environment?: NodeJS.ProcessEnv } = {},
 ): Promise<Connection> {
   const { credentialsFor } = await import('./logins/credentials.ts');
-  const { origin, token } = await credentialsFor(address, environment);
-  // A redirect would lead the credential elsewhere.
-  const send = (request: Request) => fetch(request, { redirect: 'error' });
+  const credentials = await credentialsFor(address, environment);
+  const { origin, token } = credentials;
   return {
-    client: createServiceClient({ baseUrl: origin, token, fetch: send }),
+    client: createServiceClient({ baseUrl: origin, token, fetch: (request) => send(request, credentials) }),
     close: async () => undefined,
   };
+}
+
+/** Renews a login once that the server calls expired: its clock counts, and not the one here. */
+async function send(request: Request, { tokenInsteadOf }: Credentials): Promise<Response> {
+  // A redirect would lead the credential elsewhere.
+  const once = (one: Request) => fetch(one, { redirect: 'error' });
+  const again = isSmall(request) ? request.clone() : null;
+  const response = await once(request);
+  if (again === null || !(await isExpired(again, response))) return response;
+  const [, expired = ''] = /^Bearer (.*)$/.exec(again.headers.get('Authorization') ?? '') ?? [];
+  // Where it cannot be renewed, what the server said says what to do.
+  const renewed = await tokenInsteadOf(expired).catch(() => null);
+  if (renewed === null) return response;
+  await response.body?.cancel();
+  again.headers.set('Authorization', `Bearer ${renewed}`);
+  return await once(again);
+}
+
+/** Files are not held for a second time, and a stream comes but once. */
+function isSmall({ body, headers }: Request): boolean {
+  return body === null || /^[^;]*[/+]json\s*(;|$)/i.test(headers.get('Content-Type') ?? '');
+}
+
+async function isExpired(request: Request, response: Response): Promise<boolean> {
+  if (response.status !== 401) return false;
+  return (await serviceErrorOf(request, response.clone())).code === 'credential_expired';
 }
 
 /** A proxy cannot reach the server inside this process, and must not see what is sent to it, nor its key. */

@@ -252,6 +252,30 @@ test('several processes that renew a login at once keep it', async () => {
   }
 });
 
+test('a login that the server calls expired is renewed, however long it lasts by the clock here', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const gateway = await startGateway(server.url);
+  await logIn(home, { ...server, url: gateway.url });
+  const kept = readFileSync(loginsOf(home), 'utf8');
+  const [, first = ''] = /"access_token": "([^"]+)"/.exec(kept) ?? [];
+  gateway.expire(first);
+  const create = home.service(['memories', 'add', 'Remember this.', '--server', gateway.url]);
+  const list = () => home.service(['memories', 'list', '--server', gateway.url]);
+  const ended = await Promise.all([create, list(), list()]);
+  expect(ended.map(({ code }) => code)).toEqual([0, 0, 0]);
+  expect(gateway.calls.filter((call) => call === 'POST /api/v1/auth/refresh')).toHaveLength(1);
+  expect((await list()).stdout).toMatch(/\tRemember this\.\n$/);
+
+  // One that the server does not renew either is told as the server tells it.
+  writeFileSync(loginsOf(home), kept);
+  const over = await list();
+  expect(over).toMatchObject({
+    code: 4,
+    stdout: '',
+    stderr: expect.stringContaining('(credential_expired)'),
+  });
+});
+
 test('a credential goes to no other server than the one it is for, by no redirect either', async () => {
   const [home, server] = [testHome(), await startTestServer()];
   await logIn(home, server);
@@ -386,6 +410,34 @@ test('a question that is answered elsewhere leaves the terminal', async () => {
   expect(code).toBe(0);
   expect(screen).toMatch(/→ It was answered elsewhere\.[\s\S]*The person said: Not here\./);
 });
+
+/** Stands in front of a server, and calls tokens expired before it does. */
+async function startGateway(server: string) {
+  const [expired, calls] = [new Set<string>(), [] as string[]];
+  const gateway = createServer(async (request, response) => {
+    const { method = '', url = '', headers } = request;
+    calls.push(`${method} ${url}`);
+    const { authorization = '', 'content-type': type = '' } = headers;
+    const body = await text(request);
+    if (expired.has(authorization.replace(/^Bearer /, ''))) {
+      const facts = { type: 'about:blank', title: 'Expired', detail: 'It is over.', request_id: 'req_1' };
+      const problem = { ...facts, status: 401, code: 'credential_expired' };
+      response.writeHead(401, { 'content-type': 'application/problem+json' });
+      return void response.end(JSON.stringify(problem));
+    }
+    const answer = await fetch(server + url, {
+      method,
+      headers: { authorization, 'content-type': type },
+      ...(body && { body }),
+    });
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
+    response.end(await answer.text());
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void gateway.close().closeAllConnections());
+  await once(gateway, 'listening');
+  const { port } = gateway.address() as AddressInfo; // It listens on TCP.
+  return { url: `http://127.0.0.1:${port}`, calls, expire: (token: string) => void expired.add(token) };
+}
 
 /** Somebody else's server: hears the credentials that come, and leads on to where it is told. */
 async function startThief(redirect: string | null): Promise<{ url: string; heard: unknown[] }> {

@@ -11,6 +11,8 @@ import { serverOrigin } from './server-address.ts';
 export interface Credentials {
   readonly origin: string;
   readonly token: () => Promise<string>;
+  /** The credential in place of a token that the server calls expired; null where there is no other one. */
+  readonly tokenInsteadOf: (expired: string) => Promise<string | null>;
 }
 
 /** An access token is renewed so long before its end that no request meets it. */
@@ -24,7 +26,7 @@ export async function credentialsFor(address: string, environment: NodeJS.Proces
   const key = environment.SERVICE_API_KEY?.trim();
   if (key) {
     assertKey(key, 'SERVICE_API_KEY');
-    return { origin, token: async () => key };
+    return { origin, token: async () => key, tokenInsteadOf: async () => null };
   }
   const logins = openLogins((await currentPlaces()).dataHome);
   const kept = await logins.find(origin);
@@ -33,7 +35,13 @@ export async function credentialsFor(address: string, environment: NodeJS.Proces
   return {
     origin,
     async token() {
-      if (!isFresh(login)) login = await renew(logins, origin);
+      if (!isFresh(login)) login = await renew(logins, origin, isFresh);
+      return tokenOf(login);
+    },
+    async tokenInsteadOf(expired) {
+      if (login.kind === 'api_key') return null;
+      // This clock was another one when the login was kept, or the server's was.
+      login = await renew(logins, origin, (one) => isFresh(one) && tokenOf(one) !== expired);
       return tokenOf(login);
     },
   };
@@ -60,11 +68,11 @@ export function assertKey(key: string, from: string): void {
 }
 
 /** A refresh token is good for one use: of several processes one renews the login, and the others take what it got. */
-async function renew(logins: Logins, origin: string): Promise<Login> {
+async function renew(logins: Logins, origin: string, isGood: (login: Login) => boolean): Promise<Login> {
   return await logins.locked(async () => {
     const kept = await logins.find(origin);
     if (!kept) throw notLoggedIn(origin);
-    if (kept.kind === 'api_key' || isFresh(kept)) return kept;
+    if (kept.kind === 'api_key' || isGood(kept)) return kept;
     const next = loginOf(await refresh(origin, kept.refresh_token));
     await logins.keep(origin, next);
     return next;
