@@ -67,6 +67,15 @@ function document(words: string, session: object = {}): string {
   });
 }
 
+test('a document that begins with a byte order mark is taken from a file as from a pipe', async () => {
+  const home = testHome();
+  await withScriptedModel(home, []);
+  const input = `\ufeff${document('hello')}`;
+  const taken = { code: 0, stdout: expect.stringMatching(/^ses_\w{26} Old\n$/) };
+  expect(await home.service(['sessions', 'import', home.write('marked.json', input)])).toMatchObject(taken);
+  expect(await home.service(['sessions', 'import'], { input })).toMatchObject(taken);
+});
+
 test('an agent and a model that are not there have others in their place', async () => {
   const home = testHome();
   await withScriptedModel(home, []);

@@ -116,7 +116,8 @@ async function read(file: string | undefined): Promise<string> {
 /** Its form is for the service to judge, which says what is wrong with it. */
 function parse(document: string, where: string): SessionExport {
   try {
-    return JSON.parse(document) as SessionExport;
+    // Some editors begin a file with a byte order mark, which is no part of the JSON.
+    return JSON.parse(document.replace(/^\ufeff/, '')) as SessionExport;
   } catch {
     throw new CommandFailure(
       `${where} holds no JSON. Only what service sessions export prints in the format json can be imported.`,
