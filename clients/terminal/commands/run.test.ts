@@ -43,6 +43,8 @@ test('what is piped in stands behind the words of the command line, and may stan
   expect(both.stdout).toBe('Explain this\n\ndiff --git\n+line\n');
   const alone = await home.service(['run', '-q'], { input: 'Only this\n' });
   expect(alone).toMatchObject({ code: 0, stdout: 'Only this\n', stderr: '' });
+  const indented = await home.service(['run', 'Explain'], { input: '\ufeff \r\n\n    return 1\n  end\n\n' });
+  expect(indented.stdout).toBe('Explain\n\n    return 1\n  end\n');
 });
 
 test.each([

@@ -11,12 +11,17 @@ const patienceMs = 3000;
 export async function readPrompt(words: readonly string[]): Promise<string> {
   const asked = words.join(' ').trim();
   const piped = process.stdin.isTTY ? '' : await readPiped(asked !== '');
-  const prompt = [asked, piped.trim()].filter(Boolean).join('\n\n');
+  const prompt = [asked, withoutMargins(piped)].filter(Boolean).join('\n\n');
   if (prompt === '')
     throw usage('Nothing is asked. Write it behind the command, as service run "What does this project do?"');
   if (prompt.includes('\0')) throw usage('What is asked holds a NUL character: is it a binary file?');
   if (prompt.length > longestPrompt) throw tooLong();
   return prompt;
+}
+
+/** Lines of a file mean something by how far they are indented, the first one too. */
+function withoutMargins(text: string): string {
+  return text.replace(/^\ufeff?(?:[^\S\n]*\n)*/, '').trimEnd();
 }
 
 async function readPiped(isExtra: boolean): Promise<string> {
