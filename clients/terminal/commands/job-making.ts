@@ -2,7 +2,7 @@
 import type { JobCreate, SchedulePreviewRequest } from '@service/client/api';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { withScheduler } from '../job-ids.ts';
-import { localTime } from '../local-time.ts';
+import { localTime, momentIn } from '../local-time.ts';
 import { brief, type Column, print, printable, printTable } from '../output.ts';
 import { findSession } from '../session-ids.ts';
 
@@ -85,7 +85,7 @@ function scheduleIn({ cron, every, at, timezone }: When) {
     timezone: timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
     ...(cron !== undefined && { cron: patternOf(cron) }),
     ...(every !== undefined && { interval_s: secondsOf('--every', every) }),
-    ...(at !== undefined && { run_at: momentOf(at) }),
+    ...(at !== undefined && { run_at: momentIn('--at', at) }),
   };
 }
 
@@ -119,15 +119,6 @@ function wholeNumber(text: string): number {
   if (/^\d{1,2}$/.test(text)) return Number(text);
   throw new CommandFailure(
     `--retries takes a number up to 10, and not ${JSON.stringify(text)}.`,
-    exitCodes.usage,
-  );
-}
-
-function momentOf(text: string): string {
-  const moment = new Date(text);
-  if (!Number.isNaN(moment.getTime())) return moment.toISOString();
-  throw new CommandFailure(
-    `--at takes a moment, as 2027-01-31T18:00, and not ${JSON.stringify(text)}.`,
     exitCodes.usage,
   );
 }

@@ -51,6 +51,26 @@ test('a job is previewed, made, run, looked at, paused, resumed and deleted', as
   });
 }, 120_000);
 
+test('a moment is one of the clock here, a day begins at its midnight, and what is neither is refused', async () => {
+  const server = await startTestServer();
+  const variables = {
+    SERVICE_API_KEY: server.operatorKey,
+    SERVICE_SERVER: server.url,
+    TZ: 'America/New_York',
+  };
+  const preview = (at: string) => testHome().service(['jobs', 'preview', '--at', at], { variables });
+  const day = await preview('2098-01-31');
+  expect(day).toMatchObject({ code: 0, stdout: expect.stringMatching(/^2098-01-31T05:00:00\S*Z\t/) });
+  expect((await preview('2098-01-31T18:00')).stdout).toMatch(/^2098-01-31T23:00:00\S*Z\t/);
+  expect((await preview('2098-01-31T18:00+01:00')).stdout).toMatch(/^2098-01-31T17:00:00\S*Z\t/);
+  for (const none of ['job 7', '5', '2098-02-30T10:00', '2098-02-30', '2098-01-31T25:00', '2098-13-01'])
+    expect(await preview(none)).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('--at takes a day or a moment, as 2027-01-31'),
+    });
+});
+
 test('the server of all commands of a shell is named by a variable', async () => {
   const variables = { SERVICE_SERVER: 'http://127.0.0.1:9', SERVICE_API_KEY: 'sk-x' };
   const listed = await testHome().service(['jobs', 'list'], { variables });

@@ -4,7 +4,7 @@ import type { Memory, MemoryHit, MemorySearchResult } from '@service/client/api'
 import { askYesNo, canAsk } from '../ask.ts';
 import { withService, withSessions } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { localTime } from '../local-time.ts';
+import { localTime, momentIn } from '../local-time.ts';
 import { findMemory, type MemoryFilters, memoriesOf, noSuchMemory } from '../memory-ids.ts';
 import {
   brief,
@@ -97,7 +97,7 @@ export async function addMemory(
       ...(tags && { tags: [...new Set(tags)] }),
       ...(session !== undefined && { session_id: (await findSession(client, session)).id }),
       ...(agent !== undefined && { agent_slug: agent }),
-      ...(expires !== undefined && { expires_at: momentOf(expires) }),
+      ...(expires !== undefined && { expires_at: momentIn('--expires', expires) }),
     };
     const { data } = await client.POST('/api/v1/memories', { body });
     print(`Remembered as ${printable(data.id)}, ${forWhom(data)}`);
@@ -179,16 +179,6 @@ async function* firstOf<Item>(items: AsyncIterable<Item>, most: number): AsyncGe
     left -= 1;
     if (left === 0) return;
   }
-}
-
-/** A moment as people write it, in their own time zone where none is named. */
-function momentOf(text: string): string {
-  const moment = new Date(/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00` : text);
-  if (!Number.isNaN(moment.getTime())) return moment.toISOString();
-  throw new CommandFailure(
-    `--expires takes a day or a moment, as 2027-01-31 or 2027-01-31T18:00, and not ${JSON.stringify(text)}.`,
-    exitCodes.usage,
-  );
 }
 
 function readLimit(text: string, most: number): number {
