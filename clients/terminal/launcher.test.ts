@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { launcher, type TestHome, testHome } from './test-command.ts';
 import { runToEnd } from './test-process.ts';
+import { openTestTerminal } from './test-terminal.ts';
 
 const version = { code: 0, stdout: 'service 0.1.0\n', stderr: '' };
 
@@ -64,6 +65,11 @@ describe('the launcher', () => {
     expect((await runToEnd(launcher, ['--help'], { cwd: project, environment })).stdout).toMatch(
       /^Usage: service /,
     );
+    const terminal = await openTestTerminal([join(home, 'svc'), 'run', 'hello'], {
+      cwd: project,
+      environment,
+    });
+    expect((await terminal.end()).screen).toMatch(/To go on: svc run --session \w{6} "…"$/m);
   });
 });
 

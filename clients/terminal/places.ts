@@ -4,12 +4,15 @@ import type { LoadedSettings, SettingsPlaces } from '../../server/config/config.
 import { CommandFailure, exitCodes } from './failures.ts';
 import { homeFolder } from './home-folder.ts';
 
+let named: string | null = null;
+
 /** `-C`: from here on the folder is the current one, for everything that the command does. */
 export function enterFolder(folder: string | undefined): void {
   if (folder === undefined) return;
   try {
     process.chdir(folder);
     process.env.PWD = process.cwd();
+    named = folder;
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'; // chdir throws nothing else
     throw new CommandFailure(
@@ -17,6 +20,11 @@ export function enterFolder(folder: string | undefined): void {
       exitCodes.usage,
     );
   }
+}
+
+/** The folder as `-C` named it; null where the command works in the one that it was called in. */
+export function namedFolder(): string | null {
+  return named;
 }
 
 /** Where the settings files of the current folder are. */

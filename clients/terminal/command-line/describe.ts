@@ -1,16 +1,10 @@
 /** What the definitions of all subcommands have in common: examples, options of the same meaning, the name in help. */
-import { isAbsolute } from 'node:path';
 import { type Command, Option } from 'commander';
+import { calledAs } from '../next-command.ts';
 
 /** Puts an example below the help of a command. */
 export function withExample(command: Command, example: string): Command {
   return command.addHelpText('after', `\nExample:\n  $ ${example.replace(/\bservice\b/, calledAs())}`);
-}
-
-/** The name that this command was linked by, where the launcher says so; Node itself leaves an absolute path there. */
-export function calledAs(): string {
-  const [, name = ''] = process.argv;
-  return name === '' || isAbsolute(name) ? 'service' : name;
 }
 
 /** Prints JSON instead of what people read. */

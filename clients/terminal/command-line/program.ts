@@ -1,9 +1,10 @@
 /** The command line: every subcommand with its options, its help and an example. What it does is in `commands/`. */
 import { styleText } from 'node:util';
 import { Command } from 'commander';
+import { calledAs } from '../next-command.ts';
 import { addAgents, addInit, addRun, addSessions } from './agent.ts';
 import { addCorpora } from './corpora.ts';
-import { calledAs, withExample } from './describe.ts';
+import { withExample } from './describe.ts';
 import { addJobs } from './jobs.ts';
 import { addMemories } from './memories.ts';
 import { addPlans } from './plans.ts';

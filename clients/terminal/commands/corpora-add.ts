@@ -9,6 +9,7 @@ import { corporaNamed, severalAre } from '../corpora/corpus-names.ts';
 import { type FailedFile, filesBelow, nameFor } from '../corpora/local-files.ts';
 import { CommandFailure } from '../failures.ts';
 import { catchInterrupts } from '../interrupts.ts';
+import { nextCommand } from '../next-command.ts';
 import { counted, isTerminal, notice, print, printable, printJson } from '../output.ts';
 import { noProgress, type Progress, startProgress } from '../run/progress.ts';
 
@@ -46,7 +47,7 @@ export async function addToCorpus(
   if (took === null) return;
   const { corpus, ...result } = took;
   if (json) printJson({ corpus, ...withoutWords(result) });
-  else tell(corpus, result);
+  else tell(corpus, result, server);
   const broken = result.failed.filter(({ code }) => code !== textless);
   if (broken.length > 0) throw new CommandFailure(`${counted(broken.length, 'file')} could not be taken in.`);
 }
@@ -120,7 +121,11 @@ function withoutWords({ words: _, ...rest }: Told): Added {
   return rest;
 }
 
-function tell({ name, stats }: Corpus, { added, unchanged, failed, words }: Told): void {
+function tell(
+  { name, stats }: Corpus,
+  { added, unchanged, failed, words }: Told,
+  server: string | undefined,
+): void {
   for (const one of failed) noticeFailed(one);
   const news = [
     `${added.length} read now`,
@@ -130,7 +135,8 @@ function tell({ name, stats }: Corpus, { added, unchanged, failed, words }: Told
     `${printable(name)}: ${counted(stats.documents, 'document')}, ${counted(stats.chunks, 'passage')} (${news.join(', ')})`,
   );
   if (words !== null) notice(`The documents are found by their words alone. ${words}`);
-  if (isTerminal(process.stderr)) notice(`Ask: service run --corpus ${JSON.stringify(name)} "…"`);
+  if (!isTerminal(process.stderr)) return;
+  notice(`Ask: ${nextCommand('run', server, `--corpus ${JSON.stringify(name)} "…"`)}`);
 }
 
 function noticeFailed({ file, message, code }: FailedFile): void {

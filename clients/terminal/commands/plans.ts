@@ -2,6 +2,7 @@
 import type { Plan } from '@service/client/api';
 import { withSessions } from '../connection.ts';
 import { localTime } from '../local-time.ts';
+import { nextCommand } from '../next-command.ts';
 import {
   brief,
   type Column,
@@ -127,7 +128,8 @@ export async function rejectPlan(
   print(printable(`Rejected ${plan.id}, version ${plan.version}: ${plan.title}`));
   if (!isTerminal(process.stderr)) return;
   const short = shortIds([plan.session_id])(plan.session_id);
-  notice(`The agent is told at the next query, as service run --session ${short} --agent plan "Plan again".`);
+  const next = nextCommand('run', options.server, `--session ${short} --agent plan "Plan again"`);
+  notice(`The agent is told at the next query, as ${next}.`);
 }
 
 function nowhere(given: string): () => never {

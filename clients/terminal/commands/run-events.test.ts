@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
+import { runToEnd } from '../test-process.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
 const call = (name: string, args: object) => ({ name, arguments: args });
@@ -201,4 +202,18 @@ test('a question that nobody answered in time, and a run that another process go
   expect(held.stderr()).toContain(
     '↻ The process that worked on the run has died; it goes on behind step 0.\n',
   );
+});
+
+test('how to go on is told for the folder that the command was called in, where -C named another one', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [{ reply: { text: 'Done.' } }]);
+  home.write("grace's other/.git/HEAD", 'ref: refs/heads/main\n');
+  const place = { cwd: home.project, environment: home.environment };
+  const words = [launcher, '-C', "../grace's other", 'run', 'hello'];
+  const { screen } = await (await openTestTerminal(words, place)).end();
+  const [, told = ''] = /To go on: (.* run --session \w{6}) "…"$/m.exec(screen) ?? [];
+  expect(told).toMatch(/^service -C '[^"]*' run/);
+  const typed = told.replace('service', '"$0"');
+  const next = await runToEnd('sh', ['-c', `${typed} -q more`, launcher], place);
+  expect(next).toEqual({ code: 0, stdout: 'Done.\n', stderr: '' });
 });

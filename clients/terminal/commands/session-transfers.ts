@@ -5,6 +5,7 @@ import type { SessionExport } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { withService, withSessions } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { nextCommand } from '../next-command.ts';
 import { isTerminal, notice, print, printable, shown } from '../output.ts';
 import { findSession, noSuchSession, shortIds } from '../session-ids.ts';
 
@@ -71,8 +72,8 @@ export async function importSession(
     });
     print(printable(`${data.id} ${data.title}`));
     if (!isTerminal(process.stderr)) return;
-    const at = server === undefined ? '' : `--server ${server} `;
-    notice(`To go on in it: service run ${at}--session ${shortIds([data.id])(data.id)} "…"`);
+    const words = `--session ${shortIds([data.id])(data.id)} "…"`;
+    notice(`To go on in it: ${nextCommand('run', server, words)}`);
   });
 }
 

@@ -3,6 +3,7 @@ import type { ServiceClient } from '@service/client';
 import type { QueryRequest, QueryResponse } from '@service/client/api';
 import { describeUse } from '../amounts.ts';
 import { citedIn } from '../corpora/citations.ts';
+import { nextCommand } from '../next-command.ts';
 import { describeDiagnostic, isTerminal, notice, paint, print, printable, shown } from '../output.ts';
 import type { Project } from '../project.ts';
 import { shortIds } from '../session-ids.ts';
@@ -111,7 +112,7 @@ function printAnswer({ content }: QueryResponse): void {
 
 function sayHowToGoOn(id: string, { server }: Following, done?: QueryResponse): void {
   if (!isTerminal(process.stderr)) return;
-  const words = `service run ${at(server)}--session ${shortIds([id])(id)} "…"`;
+  const words = nextCommand('run', server, `--session ${shortIds([id])(id)} "…"`);
   const used = done ? [`The run: ${describeUse(done.usage, done.cost)}`] : [];
   const lines = [`Session ${id}. To go on: ${words}`, ...used];
   process.stderr.write(
@@ -121,11 +122,7 @@ function sayHowToGoOn(id: string, { server }: Following, done?: QueryResponse): 
 
 function sayHowToDecide(planId: string, { server }: Following): void {
   const short = shortIds([planId])(planId);
-  notice(
-    `The plan waits. To have it carried out: service plans approve ${at(server)}${short}. To refuse it: service plans reject ${at(server)}${short} "why".`,
-  );
-}
-
-function at(server: string | undefined): string {
-  return server === undefined ? '' : `--server ${server} `;
+  const approve = nextCommand('plans approve', server, short);
+  const reject = nextCommand('plans reject', server, `${short} "why"`);
+  notice(`The plan waits. To have it carried out: ${approve}. To refuse it: ${reject}.`);
 }
