@@ -2,7 +2,7 @@
 import { openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextRound, setTimeout as sleep } from 'node:timers/promises';
 import { ReadStream } from 'node:tty';
 
 /** Where a person can be asked. */
@@ -13,13 +13,14 @@ export interface Keyboard {
    */
   readKey(keys: readonly string[], ask: () => void, signal: AbortSignal, wrong?: () => void): Promise<string>;
   /**
-   * A line; null where the person ended the input instead (Ctrl+D). What is `hidden` is not shown while it is typed;
-   * `begun` stands there to be changed.
+   * A line; null where the person ended the input instead (Ctrl+D). What was typed before is thrown away here, too, and
+   * only then `ask` prints what stands above the prompt. What is `hidden` is not shown while it is typed; `begun` stands
+   * there to be changed.
    */
   readLine(
     prompt: string,
     signal: AbortSignal,
-    options?: { readonly hidden?: boolean; readonly begun?: string },
+    options?: { readonly ask?: () => void; readonly hidden?: boolean; readonly begun?: string },
   ): Promise<string | null>;
   close(): void;
 }
@@ -52,10 +53,10 @@ function openTerminal(): ReadStream | null {
 function keyboardOn(input: ReadStream): Keyboard {
   return {
     readKey: (keys, ask, signal, wrong = beep) => readKey(input, keys, { ask, wrong }, signal),
-    readLine: (prompt, signal, { hidden = false, begun = '' } = {}) =>
+    readLine: (prompt, signal, { ask = () => undefined, hidden = false, begun = '' } = {}) =>
       hidden
-        ? readHidden(input, prompt, signal)
-        : readLine(input, { prompt, output: process.stderr, begun }, signal),
+        ? readHidden(input, { ask, prompt }, signal)
+        : readLine(input, { ask, prompt, output: process.stderr, begun }, signal),
     close() {
       input.pause();
       if (input !== process.stdin) input.destroy();
@@ -69,22 +70,19 @@ async function readKey(
   { ask, wrong }: { readonly ask: () => void; readonly wrong: () => void },
   signal: AbortSignal,
 ): Promise<string> {
+  await throwAwayTyped(input, signal);
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  let asked = false;
   const onData = (data: Buffer | string) => {
     const key = keyOf(data.toString());
-    // The terminal is raw, so that it makes no signal of Ctrl+C itself.
-    if (key.includes('\x03')) process.kill(process.pid, 'SIGINT');
-    else if (asked && keys.includes(key)) resolve(key);
+    if (key.includes('\x03')) interrupt();
+    else if (keys.includes(key)) resolve(key);
     // What comes in one piece was pasted, or typed in haste: no single letter of it was meant as an answer.
-    else if (asked) wrong();
+    else wrong();
   };
   const onAbort = () => reject(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
-  input.setRawMode(true).on('data', onData).resume();
+  input.on('data', onData).resume();
   try {
-    await Promise.race([sleep(staleMs), promise]);
-    asked = true;
     ask();
     return await promise;
   } finally {
@@ -94,28 +92,63 @@ async function readKey(
   }
 }
 
+/** Afterwards the terminal is raw: it hands over every key at once, and shows none by itself. */
+async function throwAwayTyped(input: ReadStream, signal: AbortSignal): Promise<void> {
+  const onData = (data: Buffer | string) => {
+    if (data.toString().includes('\x03')) interrupt();
+  };
+  input.setRawMode(true).on('data', onData).resume();
+  // It rejects with a reason of its own.
+  await sleep(staleMs, undefined, { signal }).catch(() => undefined);
+  // On a busy machine nothing may have been read in that time: a round later it has.
+  await nextRound();
+  input.off('data', onData);
+  if (!signal.aborted) return;
+  input.pause().setRawMode(false);
+  throw signal.reason;
+}
+
+/** A raw terminal makes no signal of Ctrl+C itself. */
+function interrupt(): void {
+  process.kill(process.pid, 'SIGINT');
+}
+
 /** A letter with Enter behind it, as people are used to answer, and as scripts send it in one piece, is that letter. */
 function keyOf(data: string): string {
   return data.toLowerCase().replace(/^([^\r\n])[\r\n]+$/, '$1');
 }
 
-async function readHidden(input: ReadStream, prompt: string, signal: AbortSignal): Promise<string | null> {
+async function readHidden(
+  input: ReadStream,
+  { ask, prompt }: { readonly ask: () => void; readonly prompt: string },
+  signal: AbortSignal,
+): Promise<string | null> {
   const nowhere = new Writable({ write: (_chunk, _encoding, written) => written() });
   // Before the question stands there, the terminal has ceased to show what is typed.
-  const line = readLine(input, { prompt: '', output: nowhere, begun: '' }, signal);
-  process.stderr.write(prompt);
+  const askAll = () => {
+    ask();
+    process.stderr.write(prompt);
+  };
   try {
-    return await line;
+    return await readLine(input, { ask: askAll, prompt: '', output: nowhere, begun: '' }, signal);
   } finally {
     process.stderr.write('\n');
   }
 }
 
+interface LineWish {
+  readonly ask: () => void;
+  readonly prompt: string;
+  readonly output: Writable;
+  readonly begun: string;
+}
+
 async function readLine(
   input: ReadStream,
-  { prompt, output, begun }: { readonly prompt: string; readonly output: Writable; readonly begun: string },
+  { ask, prompt, output, begun }: LineWish,
   signal: AbortSignal,
 ): Promise<string | null> {
+  await throwAwayTyped(input, signal);
   const { promise, resolve, reject } = Promise.withResolvers<string | null>();
   const lines = createInterface({ input, output, terminal: true, prompt, historySize: 0 });
   const onAbort = () => {
@@ -125,7 +158,8 @@ async function readLine(
   };
   signal.addEventListener('abort', onAbort, { once: true });
   lines.once('line', resolve).once('close', () => resolve(null));
-  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+  lines.on('SIGINT', interrupt);
+  ask();
   lines.prompt();
   if (begun) lines.write(begun);
   try {

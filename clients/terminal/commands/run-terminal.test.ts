@@ -210,12 +210,32 @@ test('the questions of the agent are answered at the terminal', async () => {
   );
 });
 
+test('a line that was typed before the question is no answer to it', async () => {
+  const home = testHome();
+  const questions = [{ id: 'q1', type: 'yes_no', text: 'Shall I?' }];
+  const asks = { tool_calls: [{ name: 'ask_user', arguments: { questions } }] };
+  const thought = { text: 'I think long.', chunk_size: 7, hold_after_chunks: 2 };
+  const upstream = await withScriptedModel(home, [
+    { when: { step: 0 }, reply: { ...thought, ...asks } },
+    said,
+  ]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('I think');
+  await terminal.press('y', 'Enter');
+  // The terminal itself shows what it has and nobody has read yet.
+  await terminal.shows('I thinky');
+  await upstream.releaseHeld();
+  await terminal.shows('[y/n]');
+  await terminal.press('n', 'o', 'Enter');
+  expect((await terminal.end()).screen).toMatch(/The tool said: Shall I\?\n {2}No/);
+});
+
 test('Ctrl+D declines the questions of the agent', async () => {
   const home = testHome();
   const questions = [{ id: 'q1', type: 'free_text', text: 'What else?' }];
   await withScriptedModel(home, [calls({ name: 'ask_user', arguments: { questions } }), said]);
   const terminal = await runAtTerminal(home, 'go');
-  // With the prompt: before it the terminal still takes Ctrl+D for the end of an empty line, and keeps it to itself.
+  // Not before the question: what is pressed until then is thrown away.
   await terminal.shows(/What else\?\n {2}>/);
   await terminal.press('C-d');
   expect((await terminal.end()).screen).toContain('The person declined to answer.');

@@ -86,13 +86,9 @@ async function reject(
   keyboard: Keyboard,
   { planAgain, stop }: PlanWishes,
 ): Promise<Beginning | 'decided' | null> {
-  say(
-    tone(
-      'dim',
-      '  What should be otherwise? The agent plans again; without a word it ends here. Ctrl+D: later.',
-    ),
-  );
-  const line = await keyboard.readLine('  > ', stop);
+  const question =
+    '  What should be otherwise? The agent plans again; without a word it ends here. Ctrl+D: later.';
+  const line = await keyboard.readLine('  > ', stop, { ask: () => say(tone('dim', question)) });
   if (line === null) return null;
   const why = line.replaceAll('\0', '').trim();
   const params = { path: { plan_id: id } };

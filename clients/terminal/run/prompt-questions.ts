@@ -29,19 +29,23 @@ export async function askPrompt(
 type Answer = Omit<PromptAnswer, 'question_id'>;
 
 async function askOne(question: Question, keyboard: Keyboard, signal: AbortSignal): Promise<Answer | null> {
-  say(paint('yellow', `? ${shown(question.text)}`, process.stderr));
-  if (question.description) say(`  ${shown(question.description)}`);
-  for (const [index, { label, description }] of (question.choices ?? []).entries())
-    say(
-      `  ${index + 1}  ${printable(label)}${description ? paint('dim', `  ${printable(description)}`, process.stderr) : ''}`,
-    );
+  let ask = () => say(textOf(question));
   for (;;) {
-    const line = await keyboard.readLine(`  ${hints[question.type]} `, signal);
+    const line = await keyboard.readLine(`  ${hints[question.type]} `, signal, { ask });
     if (line === null) return null;
     const answer = readAnswer(question, line.trim());
     if (answer) return answer;
-    say(paint('dim', '  That is no answer here. Ctrl+D declines to answer.', process.stderr));
+    ask = () => say(paint('dim', '  That is no answer here. Ctrl+D declines to answer.', process.stderr));
   }
+}
+
+function textOf({ text, description, choices }: Question): string {
+  const lines = (choices ?? []).map(({ label, description: about }, index) => {
+    const more = about ? paint('dim', `  ${printable(about)}`, process.stderr) : '';
+    return `  ${index + 1}  ${printable(label)}${more}`;
+  });
+  const asked = paint('yellow', `? ${shown(text)}`, process.stderr);
+  return [asked, ...(description ? [`  ${shown(description)}`] : []), ...lines].join('\n');
 }
 
 const hints: Readonly<Record<Question['type'], string>> = {
