@@ -1,6 +1,6 @@
 /** What a person at the terminal types while a run goes on: single keys and lines, given up when the run needs none any more. */
 import { openSync } from 'node:fs';
-import { createInterface } from 'node:readline';
+import { createInterface, type Interface, type Key } from 'node:readline';
 import { Writable } from 'node:stream';
 import { setImmediate as nextRound, setTimeout as sleep } from 'node:timers/promises';
 import { ReadStream } from 'node:tty';
@@ -13,7 +13,7 @@ export interface Keyboard {
    */
   readKey(keys: readonly string[], ask: () => void, signal: AbortSignal, wrong?: () => void): Promise<string>;
   /**
-   * A line; null where the person ended the input instead (Ctrl+D). What was typed before is thrown away here, too, and
+   * A line, or the lines that were pasted; null where the person ended the input instead (Ctrl+D). What was typed before is thrown away here, too, and
    * only then `ask` prints what stands above the prompt. What is `hidden` is not shown while it is typed; `begun` stands
    * there to be changed.
    */
@@ -157,8 +157,13 @@ async function readLine(
     reject(signal.reason);
   };
   signal.addEventListener('abort', onAbort, { once: true });
-  lines.once('line', resolve).once('close', () => resolve(null));
-  lines.on('SIGINT', interrupt);
+  const endPasting = collectLines(input, lines, resolve);
+  lines.once('close', () => resolve(null));
+  lines.on('SIGINT', () => {
+    // It may end the process at once.
+    endPasting();
+    interrupt();
+  });
   ask();
   lines.prompt();
   if (begun) lines.write(begun);
@@ -166,6 +171,41 @@ async function readLine(
     return await promise;
   } finally {
     signal.removeEventListener('abort', onAbort);
+    endPasting();
     lines.close();
   }
 }
+
+/**
+ * The terminal is asked to say where a paste begins and ends, so that only Enter itself ends the answer. What still comes
+ * in one piece with several lines, from a terminal that does not say so, is one answer, too.
+ * @returns What takes back the asking.
+ */
+function collectLines(input: ReadStream, lines: Interface, done: (text: string) => void): () => void {
+  const collected: string[] = [];
+  let pasting = false;
+  const onKey = (_text: string | undefined, { name }: Key) => {
+    if (name === 'paste-start' || name === 'paste-end') pasting = name === 'paste-start';
+  };
+  const finish = () => {
+    // A last line without its end waits for Enter, and can still be changed.
+    if (!pasting && lines.line === '') done(collected.join('\n').replace(/\n+$/, ''));
+  };
+  lines.on('line', (line) => {
+    collected.push(line);
+    if (!pasting) process.nextTick(finish);
+  });
+  input.on('keypress', onKey);
+  const end = () => {
+    input.off('keypress', onKey);
+    process.off('exit', end);
+    process.stderr.write(pastesUnmarked);
+  };
+  process.once('exit', end);
+  process.stderr.write(pastesMarked);
+  return end;
+}
+
+/** Bracketed paste: https://invisible-island.net/xterm/ctlseqs/ctlseqs.html#h2-Bracketed-Paste-Mode */
+const pastesMarked = '\x1b[?2004h';
+const pastesUnmarked = '\x1b[?2004l';

@@ -14,6 +14,8 @@ const run = promisify(execFile);
 export interface TestTerminal {
   /** Presses keys, as tmux names them: letters, `Enter`, `C-c`, `C-d`. */
   press(...keys: readonly string[]): Promise<void>;
+  /** Pastes; `marked` where the program has asked the terminal to say where a paste begins and ends. */
+  paste(text: string, how?: { readonly marked?: boolean }): Promise<void>;
   /** What stands on the screen once the text does. Fails with the screen after some seconds. */
   shows(text: string | RegExp): Promise<string>;
   /** Whether anything on the screen is coloured or set off in any other way. */
@@ -59,6 +61,10 @@ export async function openTestTerminal(
   };
   return {
     press: async (...keys) => void (await tmux('send-keys', ...keys)),
+    async paste(text, { marked = true } = {}) {
+      await tmux('set-buffer', '--', text);
+      await tmux('paste-buffer', ...(marked ? ['-p'] : []));
+    },
     shows: (text) =>
       until(async () => {
         const now = await screen();

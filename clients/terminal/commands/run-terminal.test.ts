@@ -230,6 +230,47 @@ test('a line that was typed before the question is no answer to it', async () =>
   expect((await terminal.end()).screen).toMatch(/The tool said: Shall I\?\n {2}No/);
 });
 
+test('what is pasted is one answer with all its lines, which Enter ends', async () => {
+  const home = testHome();
+  const questions = ['What else?', 'And then?'].map((text, at) => ({
+    id: `q${at}`,
+    type: 'free_text',
+    text,
+  }));
+  await withScriptedModel(home, [calls({ name: 'ask_user', arguments: { questions } }), said]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('What else?');
+  await terminal.paste('one\n\ntwo\n');
+  await terminal.shows(/> one\n\ntwo/);
+  await terminal.press('t', 'h', 'r', 'e', 'e', 'Enter');
+  await terminal.shows('And then?');
+  // As a terminal does it that marks no paste.
+  await terminal.paste('four\nfive\n', { marked: false });
+  const { screen } = await terminal.end();
+  expect(screen).toMatch(
+    /The tool said: What else\?\n {2}one\s+two\n *three\n+And then\?\n {2}four\n *five\n/,
+  );
+  // The terminal marks no paste any more.
+  await terminal.paste('over');
+  expect(await terminal.shows('over')).not.toContain('200~');
+});
+
+test('a command of several lines can be pasted in the place of another', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [calls(touch('one')), said]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('e edit and allow once');
+  await terminal.press('e');
+  await terminal.shows(/allow once[\s\S]*\$ touch one/);
+  await terminal.press('C-u');
+  await terminal.paste('touch two\ntouch three\n');
+  await terminal.shows(/touch two\ntouch three/);
+  await terminal.press('Enter');
+  expect((await terminal.end()).screen).toContain('→ allowed once as you changed it');
+  const made = ['one', 'two', 'three'].map((file) => existsSync(join(home.project, file)));
+  expect(made).toEqual([false, true, true]);
+});
+
 test('Ctrl+D declines the questions of the agent', async () => {
   const home = testHome();
   const questions = [{ id: 'q1', type: 'free_text', text: 'What else?' }];
