@@ -131,13 +131,40 @@ export function counted(number: number, noun: string): string {
   return `${number === 0 ? 'No' : number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/** How many cells of a terminal text fills. */
+/** How many cells of a terminal text fills; with tabs, at most. */
 export function widthOf(text: string): number {
-  const wide =
-    /\p{Emoji_Presentation}|\ufe0f|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u;
+  if (plain.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of new Intl.Segmenter().segment(text)) width += wide.test(segment) ? 2 : 1;
+  for (const { segment } of graphemesOf(text)) width += cellsOf(segment);
   return width;
+}
+
+/** As much of the beginning of a text as fits into so many cells. */
+export function fitting(text: string, cells: number): string {
+  if (plain.test(text)) return text.slice(0, cells);
+  let width = 0;
+  for (const { segment, index } of graphemesOf(text)) {
+    width += cellsOf(segment);
+    if (width > cells) return text.slice(0, index);
+  }
+  return text;
+}
+
+const plain = /^[ -~]*$/;
+const wide =
+  /\p{Emoji_Presentation}|\ufe0f|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u;
+
+let segmenter: Intl.Segmenter | undefined;
+
+/** Made at the first need: it takes several milliseconds, which most commands can do without. */
+function graphemesOf(text: string): Iterable<Intl.SegmentData> {
+  segmenter ??= new Intl.Segmenter();
+  return segmenter.segment(text);
+}
+
+function cellsOf(grapheme: string): number {
+  if (grapheme === '\t') return 8;
+  return wide.test(grapheme) ? 2 : 1;
 }
 
 /** What is carried over is indented; a word that is longer than a line is left to the terminal. */

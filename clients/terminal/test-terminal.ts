@@ -18,6 +18,8 @@ export interface TestTerminal {
   paste(text: string, how?: { readonly marked?: boolean }): Promise<void>;
   /** What stands on the screen once the text does. Fails with the screen after some seconds. */
   shows(text: string | RegExp): Promise<string>;
+  /** What has not scrolled off the screen. */
+  visible(): Promise<string>;
   /** Whether anything on the screen is coloured or set off in any other way. */
   colours(): Promise<boolean>;
   /** Ends the program as a power failure would: SIGKILL. */
@@ -27,12 +29,20 @@ export interface TestTerminal {
 }
 
 /**
- * Starts a program in a terminal of 100 columns, with these variables and no others. It is gone after the test. Without
- * tmux the test is skipped, and says so.
+ * Starts a program in a terminal of 100 columns and so many rows, with these variables and no others. It is gone after
+ * the test. Without tmux the test is skipped, and says so.
  */
 export async function openTestTerminal(
   words: readonly string[],
-  { cwd, environment }: { readonly cwd: string; readonly environment: Readonly<Record<string, string>> },
+  {
+    cwd,
+    environment,
+    rows = 50,
+  }: {
+    readonly cwd: string;
+    readonly environment: Readonly<Record<string, string>>;
+    readonly rows?: number;
+  },
 ): Promise<TestTerminal> {
   if (!findProgram('tmux', process.env.PATH, '/'))
     TestRunner.getCurrentTest()?.context.skip('tmux is not installed');
@@ -50,7 +60,7 @@ export async function openTestTerminal(
   const codeFile = join(folder, 'code');
   // The shell outlives the program, so that what it wrote stays on the screen; Ctrl+C is for the program alone.
   const line = `trap : INT; env -i ${program}; echo $? >${quoted(codeFile)}; read -r _`;
-  await tmux('new-session', '-d', '-x', '100', '-y', '50', '-c', cwd, 'sh', '-c', line);
+  await tmux('new-session', '-d', '-x', '100', '-y', String(rows), '-c', cwd, 'sh', '-c', line);
   const screen = async () => (await tmux('capture-pane', '-p', '-J', '-S', '-')).stdout.trimEnd();
   const until = async <Found>(look: () => Promise<Found | null>): Promise<Found> => {
     for (const deadline = Date.now() + 40_000; Date.now() < deadline; await sleep(20)) {
@@ -70,6 +80,7 @@ export async function openTestTerminal(
         const now = await screen();
         return (typeof text === 'string' ? now.includes(text) : text.test(now)) ? now : null;
       }),
+    visible: async () => (await tmux('capture-pane', '-p')).stdout,
     colours: async () => (await tmux('capture-pane', '-p', '-e')).stdout.includes('\x1b['),
     async kill() {
       // The launcher becomes the program, so that the program is the only child of the shell.

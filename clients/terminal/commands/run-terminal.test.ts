@@ -141,6 +141,30 @@ test('a change to a file is shown as a diff; a long one is cut, and v shows the 
   expect(readFileSync(join(home.project, 'new.txt'), 'utf8')).toBe(content);
 });
 
+const long = (length: number) => 'x'.repeat(length);
+test.each([
+  ['a command of one long line', { name: 'bash', arguments: { command: `touch made # ${long(20_000)}` } }],
+  [
+    'a diff of more lines than rows',
+    { name: 'write', arguments: { file_path: 'made', content: `${long(150)}\n`.repeat(30) } },
+  ],
+])('the head of a question stays on a low screen, with the keys, before %s', async (_what, call) => {
+  const home = testHome();
+  await withScriptedModel(home, [calls(call), said]);
+  const terminal = await openTestTerminal([launcher, 'run', 'go'], {
+    cwd: home.project,
+    environment: home.environment,
+    rows: 24,
+  });
+  await terminal.shows('v view the whole');
+  expect(await terminal.visible()).toMatch(/\? \w+ asks to [\s\S]*xxx[\s\S]*…[\s\S]*v view the whole/);
+  await terminal.press('v');
+  await terminal.shows(/d deny[\s\S]*d deny(?! {3}.*v view)/);
+  await terminal.press('a');
+  expect((await terminal.end()).code).toBe(0);
+  expect(existsSync(join(home.project, 'made'))).toBe(true);
+});
+
 test('several calls at once are asked about one after the other', async () => {
   const home = testHome();
   await withScriptedModel(home, [calls(touch('one'), touch('two')), said]);

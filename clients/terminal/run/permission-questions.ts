@@ -1,6 +1,6 @@
 /** Shows what a tool call would do, and lets the person at the terminal decide. */
 import type { PermissionReply, PermissionRequest } from '@service/client/api';
-import { brief, paint, printable, type Style, shown } from '../output.ts';
+import { brief, fitting, paint, printable, type Style, shown, widthOf } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
 
 type Decision = PermissionReply['decision'];
@@ -15,8 +15,10 @@ const keys: Readonly<
 };
 const wholeKey = 'v';
 const editKey = 'e';
-/** What is longer is cut, with a key for the whole: the question itself must stay on the screen. */
-const shownLines = 40;
+/** Rows of the screen. What is longer is cut, with a key for the whole: the question itself must stay on the screen. */
+const most = { head: 2, detail: 40, remembered: 2 };
+/** As many rows fill the head, what is remembered and the keys, with the marks of what is cut. */
+const otherRows = 8;
 const verbs: Readonly<Record<PermissionRequest['action'], string>> = {
   read: 'read',
   list: 'look into folders',
@@ -36,13 +38,13 @@ export async function askPermission(
   keyboard: Keyboard,
   signal: AbortSignal,
 ): Promise<PermissionReply> {
-  const lines = detailOf(request);
+  const parts = partsOf(request, asker);
   const command = editable(request);
-  let limit = shownLines;
+  let whole = false;
   for (;;) {
-    const cut = lines.length > limit;
-    const more = [...(command === null ? [] : [editKey]), ...(cut ? [wholeKey] : [])];
-    const ask = () => say(`${question(request, asker, lines.slice(0, limit), cut)}\n${offer(request, more)}`);
+    const question = whole ? { lines: parts.flatMap(({ lines }) => lines), cut: false } : cutToScreen(parts);
+    const more = [...(command === null ? [] : [editKey]), ...(question.cut ? [wholeKey] : [])];
+    const ask = () => say([...question.lines.map(painted), offer(request, more)].join('\n'));
     const known = [...request.options.map((option) => keys[option].key), ...more];
     const wrong = () => say(tone('dim', `  Press ${known.join(', ')}.`));
     const key = await keyboard.readKey(known, ask, signal, wrong);
@@ -51,7 +53,7 @@ export async function askPermission(
       say(tone(decision === 'deny' ? 'red' : 'green', `  → ${keys[decision].said}`));
       return { decision };
     }
-    if (key === wholeKey) limit = Number.POSITIVE_INFINITY;
+    if (key === wholeKey) whole = true;
     const changed = key === editKey && command !== null ? await edited(command, keyboard, signal) : null;
     if (changed !== null) {
       say(tone('green', '  → allowed once as you changed it'));
@@ -73,32 +75,66 @@ async function edited(command: string, keyboard: Keyboard, signal: AbortSignal):
   return line && line !== command.trim() ? line : null;
 }
 
-function question(
-  request: PermissionRequest,
-  asker: string | null,
-  lines: readonly string[],
-  cut: boolean,
-): string {
+interface Line {
+  readonly text: string;
+  readonly style?: Style;
+}
+
+/** What belongs together, and how many rows of the screen it may fill. */
+interface Part {
+  readonly lines: readonly Line[];
+  readonly rows: number;
+}
+
+function partsOf(request: PermissionRequest, asker: string | null): readonly Part[] {
   const { tool_name: tool, action, path } = request;
   const where = path === '.' ? 'this folder' : printable(path);
   const whose = asker === null ? '' : `, for ${brief(asker, 60)}`;
-  const head = tone('yellow', `? ${printable(tool)} asks to ${verbs[action]} in ${where}${whose}`);
-  const rest = cut ? [tone('dim', '  …')] : [];
-  return [head, ...described(request), ...lines, ...rest, ...remembered(request)].join('\n');
+  const head = `? ${printable(tool)} asks to ${verbs[action]} in ${where}${whose}`;
+  // Some terminals do not say how high they are.
+  const room = process.stderr.rows ? Math.max(3, process.stderr.rows - otherRows) : most.detail;
+  return [
+    { lines: [{ text: head, style: 'yellow' }], rows: most.head },
+    { lines: [...described(request), ...detailOf(request)], rows: Math.min(most.detail, room) },
+    { lines: remembered(request), rows: most.remembered },
+  ];
+}
+
+function cutToScreen(parts: readonly Part[]): { readonly lines: readonly Line[]; readonly cut: boolean } {
+  const columns = process.stderr.columns || 80;
+  const kept = parts.map(({ lines, rows }) => firstRows(lines, rows, columns));
+  return { lines: kept.flat(), cut: kept.some((lines, index) => lines !== parts[index]?.lines) };
+}
+
+/** The lines themselves where all of them fit. */
+function firstRows(lines: readonly Line[], rows: number, columns: number): readonly Line[] {
+  let left = rows;
+  for (const [index, line] of lines.entries()) {
+    if (left <= 0) return [...lines.slice(0, index), { text: '  …', style: 'dim' }];
+    if (fitting(line.text, left * columns) !== line.text) {
+      const text = `${fitting(line.text, left * columns - 1)}…`;
+      return [...lines.slice(0, index), { ...line, text }];
+    }
+    left -= Math.max(1, Math.ceil(widthOf(line.text) / columns));
+  }
+  return lines;
+}
+
+function painted({ text, style }: Line): string {
+  return style ? tone(style, text) : text;
 }
 
 /** What a lasting answer would allow from then on, in the words of the settings. */
-function remembered({ tool_name: tool, grants }: PermissionRequest): readonly string[] {
+function remembered({ tool_name: tool, grants }: PermissionRequest): readonly Line[] {
   const named = grants.map((pattern) => (pattern === '*' ? tool : `${tool}(${pattern})`));
-  return named.length === 0
-    ? []
-    : [tone('dim', `  s and w remember: ${named.map((one) => printable(one)).join(', ')}`)];
+  if (named.length === 0) return [];
+  return [{ text: `  s and w remember: ${named.map((one) => printable(one)).join(', ')}`, style: 'dim' }];
 }
 
 /** Not where it says only what stands below it. */
-function described({ description, params: { command } }: PermissionRequest): readonly string[] {
+function described({ description, params: { command } }: PermissionRequest): readonly Line[] {
   const repeats = typeof command === 'string' && description === `Run: ${command.slice(0, 200)}`;
-  return repeats ? [] : [`  ${printable(description)}`];
+  return repeats ? [] : [{ text: `  ${printable(description)}` }];
 }
 
 const moreOffers: Readonly<Record<string, string>> = {
@@ -113,30 +149,36 @@ function offer({ options }: PermissionRequest, more: readonly string[]): string 
 }
 
 /** The change as a diff; else the command, or every argument, in full: a summary could hide what matters. */
-function detailOf({ diff, params }: PermissionRequest): readonly string[] {
+function detailOf({ diff, params }: PermissionRequest): readonly Line[] {
   if (diff !== null) return shown(diff).trimEnd().split('\n').map(diffLine);
   const { command, description: _description, ...others } = params;
   const commandLines =
     typeof command === 'string'
       ? shown(command)
           .split('\n')
-          .map((line) => `  $ ${line}`)
+          .map((line) => ({ text: `  $ ${line}` }))
       : [];
   return [
     ...commandLines,
-    ...Object.entries(others).map(([name, value]) => `  ${printable(name)}: ${argument(value)}`),
+    ...Object.entries(others).flatMap(([name, value]) => argumentLines(`  ${printable(name)}: `, value)),
   ];
 }
 
-function argument(value: unknown): string {
-  return shown(typeof value === 'string' ? value : JSON.stringify(value)).replaceAll('\n', '\n    ');
+function argumentLines(name: string, value: unknown): readonly Line[] {
+  const lines = shown(typeof value === 'string' ? value : JSON.stringify(value)).split('\n');
+  return lines.map((line, index) => ({ text: `${index === 0 ? name : '    '}${line}` }));
 }
 
-function diffLine(line: string): string {
-  if (/^(---|\+\+\+) /.test(line)) return tone('bold', `  ${line}`);
-  if (line.startsWith('@@')) return tone('cyan', `  ${line}`);
-  if (line.startsWith('+')) return tone('green', `  ${line}`);
-  return line.startsWith('-') ? tone('red', `  ${line}`) : `  ${line}`;
+function diffLine(line: string): Line {
+  const style = diffStyleOf(line);
+  return { text: `  ${line}`, ...(style && { style }) };
+}
+
+function diffStyleOf(line: string): Style | null {
+  if (/^(---|\+\+\+) /.test(line)) return 'bold';
+  if (line.startsWith('@@')) return 'cyan';
+  if (line.startsWith('+')) return 'green';
+  return line.startsWith('-') ? 'red' : null;
 }
 
 function tone(style: Style, text: string): string {
