@@ -1,6 +1,6 @@
 /** What is written: harmless, aligned for people, plain for programs. */
 import { expect, test } from 'vitest';
-import { printable, widthOf } from './output.ts';
+import { printable, shown, widthOf } from './output.ts';
 
 test('text of others cannot move the cursor, change colours or clear the screen', () => {
   expect(printable('\x1b[2Jgone\x9b31m\x07\r')).toBe(String.raw`\e[2Jgone\u{9b}31m\u{7}\r`);
@@ -18,8 +18,28 @@ test('a line break ends no line of a table, and stays where lines are wanted', (
 });
 
 test('letters of all languages, and emoji, stay as they are', () => {
-  for (const text of ['Grüße', '日本語', 'Здравствуйте', '✔️', '👍🏽', 'é'])
+  const joined = [
+    'می\u200cخواهم',
+    'ශ්\u200dරී',
+    'क्\u200dष',
+    '👩\u200d💻',
+    '👩🏽\u200d💻',
+    '🏳\ufe0f\u200d🌈',
+    '☎\ufe0e',
+  ];
+  for (const text of ['Grüße', '日本語', 'Здравствуйте', '✔️', '👍🏽', 'é', ...joined]) {
     expect(printable(text)).toBe(text);
+    expect(shown(`${text}\r\n`)).toBe(`${text}\n`);
+  }
+});
+
+test('a joiner that joins nothing hides nothing either, and none is left in what a person allows', () => {
+  expect(printable('pay\u200cpal\u200d \u200dм\u200cи م\u200c\u200cم')).toBe(
+    String.raw`pay\u{200c}pal\u{200d} \u{200d}м\u{200c}и م\u{200c}\u{200c}م`,
+  );
+  expect(printable('می\u200cخواهم 👩\u200d💻', { exact: true })).toBe(
+    String.raw`می\u{200c}خواهم 👩\u{200d}💻`,
+  );
 });
 
 test('wide letters and emoji count as two cells, and marks upon letters as none', () => {

@@ -20,6 +20,14 @@ export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 /** What moves the cursor, turns the direction of writing round, or has no width. */
 const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
+/**
+ * What has no width and still belongs to the text: joiners within words of the scripts that need them and within emoji,
+ * and the selector of an emoji without colours. Between Latin, Greek or Cyrillic letters a joiner only hides.
+ */
+const needed =
+  /(?<=[\p{L}\p{M}])[\u200c\u200d](?=(?![\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}])\p{L})|(?<=\p{Extended_Pictographic}(?:\p{Emoji_Modifier}|\ufe0f)?)\u200d(?=\p{Extended_Pictographic})|\ufe0e/u;
+const hiding = new RegExp(`${unseen.source}(?<!${needed.source})`, 'gu');
+
 /** In fewer columns than this, breaking lines makes them no easier to read. */
 const narrowest = 40;
 
@@ -79,10 +87,11 @@ export function notice(text: string): void {
 
 /**
  * Text that others wrote, so that it neither moves the cursor nor hides anything: control characters, direction
- * marks and what has no width are written as escapes. With `lines`, line breaks and tabs stay.
+ * marks and what has no width are written as escapes. With `lines`, line breaks and tabs stay. With `exact`, for what a
+ * person allows or trusts, not even the joiners that a language needs are left unseen.
  */
-export function printable(text: string, { lines = false } = {}): string {
-  return text.replaceAll(unseen, (character) => {
+export function printable(text: string, { lines = false, exact = false } = {}): string {
+  return text.replaceAll(exact ? unseen : hiding, (character) => {
     // Emoji are commonly written with this selector; it hides nothing.
     if (character === '\u{fe0f}') return character;
     if (lines && (character === '\n' || character === '\t')) return character;
@@ -91,8 +100,8 @@ export function printable(text: string, { lines = false } = {}): string {
 }
 
 /** Text of many lines that others wrote, for a terminal. */
-export function shown(text: string): string {
-  return printable(text.replaceAll('\r\n', '\n'), { lines: true });
+export function shown(text: string, { exact = false } = {}): string {
+  return printable(text.replaceAll('\r\n', '\n'), { lines: true, exact });
 }
 
 /** The beginning of a text as one line. */
@@ -108,11 +117,11 @@ export function brief(text: string, width: number): string {
 
 /** A path as a person would write it here: on a terminal from `.` or `~`, whichever is shorter; elsewhere in full. */
 export function displayPath(path: string, stream: NodeJS.WriteStream = process.stdout): string {
-  if (!isTerminal(stream)) return printable(path);
+  if (!isTerminal(stream)) return printable(path, { exact: true });
   const home = homeFolder();
   const fromHome = isAbsolute(home) && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
   const fromHere = relative(process.cwd(), path) || '.';
-  return printable(fromHere.length < fromHome.length ? fromHere : fromHome);
+  return printable(fromHere.length < fromHome.length ? fromHere : fromHome, { exact: true });
 }
 
 /** One diagnostic as a line for a person: where, how bad, what, and what to do. */

@@ -204,6 +204,26 @@ test('nothing that a model or a tool writes is obeyed by the terminal', async ()
   expect(screen).toMatch(/\\u\{202e\}overthrown\\rback/);
 });
 
+test('joiners that a language needs stay in the answer, in whatever pieces it comes, and are seen in a question', async () => {
+  const home = testHome();
+  const text = 'می\u200cخواهم 👩\u200d💻';
+  await withScriptedModel(home, [
+    {
+      when: { step: 0 },
+      reply: { text, chunk_size: 1, tool_calls: [{ name: 'bash', arguments: { command: `echo ${text}` } }] },
+    },
+    { reply: { text: `${text} is\u200call`, chunk_size: 1 } },
+  ]);
+  const terminal = await runAtTerminal(home, 'go');
+  const asked = await terminal.shows('d deny');
+  expect(asked.slice(0, asked.indexOf('?'))).not.toContain('200');
+  expect(asked).toContain(String.raw`$ echo می\u{200c}خواهم 👩\u{200d}💻`);
+  await terminal.press('d');
+  const { screen } = await terminal.end();
+  expect(screen.match(/\\u\{200.\}/g)).toEqual(['\\u{200c}', '\\u{200d}', '\\u{200c}']);
+  expect(screen).toContain(String.raw`is\u{200c}all`);
+});
+
 test('the questions of the agent are answered at the terminal', async () => {
   const home = testHome();
   const choices = [

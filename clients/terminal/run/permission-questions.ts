@@ -65,7 +65,7 @@ export async function askPermission(
 /** A command of one line that can be shown as it is: what is longer is better refused, with a word to the agent. */
 function editable({ options, params: { command } }: PermissionRequest): string | null {
   if (!options.includes('allow_once') || typeof command !== 'string') return null;
-  const plain = command.length <= 1000 && !command.includes('\n') && shown(command) === command;
+  const plain = command.length <= 1000 && !command.includes('\n') && shown(command, exact) === command;
   return plain ? command : null;
 }
 
@@ -88,9 +88,9 @@ interface Part {
 
 function partsOf(request: PermissionRequest, asker: string | null): readonly Part[] {
   const { tool_name: tool, action, path } = request;
-  const where = path === '.' ? 'this folder' : printable(path);
+  const where = path === '.' ? 'this folder' : exactly(path);
   const whose = asker === null ? '' : `, for ${brief(asker, 60)}`;
-  const head = `? ${printable(tool)} asks to ${verbs[action]} in ${where}${whose}`;
+  const head = `? ${exactly(tool)} asks to ${verbs[action]} in ${where}${whose}`;
   // Some terminals do not say how high they are.
   const room = process.stderr.rows ? Math.max(3, process.stderr.rows - otherRows) : most.detail;
   return [
@@ -128,13 +128,13 @@ function painted({ text, style }: Line): string {
 function remembered({ tool_name: tool, grants }: PermissionRequest): readonly Line[] {
   const named = grants.map((pattern) => (pattern === '*' ? tool : `${tool}(${pattern})`));
   if (named.length === 0) return [];
-  return [{ text: `  s and w remember: ${named.map((one) => printable(one)).join(', ')}`, style: 'dim' }];
+  return [{ text: `  s and w remember: ${named.map((one) => exactly(one)).join(', ')}`, style: 'dim' }];
 }
 
 /** Not where it says only what stands below it. */
 function described({ description, params: { command } }: PermissionRequest): readonly Line[] {
   const repeats = typeof command === 'string' && description === `Run: ${command.slice(0, 200)}`;
-  return repeats ? [] : [{ text: `  ${printable(description)}` }];
+  return repeats ? [] : [{ text: `  ${exactly(description)}` }];
 }
 
 const moreOffers: Readonly<Record<string, string>> = {
@@ -150,22 +150,22 @@ function offer({ options }: PermissionRequest, more: readonly string[]): string 
 
 /** The change as a diff; else the command, or every argument, in full: a summary could hide what matters. */
 function detailOf({ diff, params }: PermissionRequest): readonly Line[] {
-  if (diff !== null) return shown(diff).trimEnd().split('\n').map(diffLine);
+  if (diff !== null) return shown(diff, exact).trimEnd().split('\n').map(diffLine);
   const { command, description: _description, ...others } = params;
   const commandLines =
     typeof command === 'string'
-      ? shown(command)
+      ? shown(command, exact)
           .split('\n')
           .map((line) => ({ text: `  $ ${line}` }))
       : [];
   return [
     ...commandLines,
-    ...Object.entries(others).flatMap(([name, value]) => argumentLines(`  ${printable(name)}: `, value)),
+    ...Object.entries(others).flatMap(([name, value]) => argumentLines(`  ${exactly(name)}: `, value)),
   ];
 }
 
 function argumentLines(name: string, value: unknown): readonly Line[] {
-  const lines = shown(typeof value === 'string' ? value : JSON.stringify(value)).split('\n');
+  const lines = shown(typeof value === 'string' ? value : JSON.stringify(value), exact).split('\n');
   return lines.map((line, index) => ({ text: `${index === 0 ? name : '    '}${line}` }));
 }
 
@@ -179,6 +179,13 @@ function diffStyleOf(line: string): Style | null {
   if (line.startsWith('@@')) return 'cyan';
   if (line.startsWith('+')) return 'green';
   return line.startsWith('-') ? 'red' : null;
+}
+
+/** What is not seen is not decided about. */
+const exact = { exact: true };
+
+function exactly(text: string): string {
+  return printable(text, exact);
 }
 
 function tone(style: Style, text: string): string {

@@ -140,12 +140,22 @@ export function createRunDisplay(progress: Progress): RunDisplay {
   };
 }
 
+/** An emoji and the colour of its skin, each of two halves. */
+const longestJoined = 4;
+
 /** Writes the text of the answer: as it is into a pipe, harmless on a terminal; each message on lines of its own. */
 function createAnswerWriter() {
   const terminal = isTerminal();
   let messageId: string | null = null;
   let lineStart = true;
   let half = '';
+  let before = '';
+  /** What a joiner joins may have come with the piece before. */
+  const harmless = (text: string) => {
+    const whole = shown(before + text).slice(shown(before).length);
+    before = (before + text).slice(-longestJoined);
+    return whole;
+  };
   const endLine = () => {
     if (!lineStart) process.stdout.write('\n');
     lineStart = true;
@@ -154,14 +164,17 @@ function createAnswerWriter() {
     atLineStart: () => lineStart,
     endLine,
     write(id: string, piece: string) {
-      if (id !== messageId) endLine();
+      if (id !== messageId) {
+        endLine();
+        before = '';
+      }
       messageId = id;
-      // A piece may end within a character or a line break; neither half means anything alone.
+      // A piece may end within a character or a line break, or before what it joins; no half means anything alone.
       const text = half + piece;
-      half = /[\ud800-\udbff\r]$/.exec(text)?.[0] ?? '';
-      const whole = half ? text.slice(0, -1) : text;
+      half = (terminal ? /[\u200c\u200d]?[\ud800-\udbff\r]?$/ : /[\ud800-\udbff\r]?$/).exec(text)?.[0] ?? '';
+      const whole = text.slice(0, text.length - half.length);
       if (whole === '') return;
-      process.stdout.write(terminal ? shown(whole) : whole);
+      process.stdout.write(terminal ? harmless(whole) : whole);
       lineStart = whole.endsWith('\n');
     },
   };
