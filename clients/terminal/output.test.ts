@@ -1,6 +1,6 @@
 /** What is written: harmless, aligned for people, plain for programs. */
 import { expect, test } from 'vitest';
-import { printable, shown, widthOf } from './output.ts';
+import { brief, printable, shown, widthOf } from './output.ts';
 
 test('text of others cannot move the cursor, change colours or clear the screen', () => {
   expect(printable('\x1b[2Jgone\x9b31m\x07\r')).toBe(String.raw`\e[2Jgone\u{9b}31m\u{7}\r`);
@@ -46,4 +46,8 @@ test('wide letters and emoji count as two cells, and marks upon letters as none'
   expect([widthOf('abc'), widthOf('日本'), widthOf('👍🏽'), widthOf('e\u0301'), widthOf('')]).toEqual([
     3, 4, 2, 1, 0,
   ]);
+});
+
+test('the beginning of a text is short where there is no room for it at all', () => {
+  for (const room of [1, 0, -12]) expect(brief('x'.repeat(20_000), room)).toBe('…');
 });

@@ -105,7 +105,9 @@ export function shown(text: string, { exact = false } = {}): string {
 }
 
 /** The beginning of a text as one line. */
-export function brief(text: string, width: number): string {
+export function brief(text: string, room: number): string {
+  // On a narrow terminal nothing may be left for it, and less than nothing would be cut from the end.
+  const width = Math.max(1, room);
   const line = printable(
     text
       .slice(0, 4 * width)

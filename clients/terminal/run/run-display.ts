@@ -180,8 +180,9 @@ function createAnswerWriter() {
   };
 }
 
-function lineWidth(): number {
-  return Math.max(20, (process.stderr.columns ?? 100) - 6);
+/** @param taken - As much of the line as is filled with something else: some words are said beside it at any width. */
+function lineWidth(taken = 0): number {
+  return Math.max(10, Math.max(20, (process.stderr.columns ?? 100) - 6) - taken);
 }
 
 type Started = Extract<RuntimeEvent, { type: 'tool_started' }>;
@@ -191,7 +192,7 @@ type Todos = Extract<RuntimeEvent, { type: 'todos_updated' }>['todos'];
 /** The tool with the argument that says most: the first text, which tools name first. */
 function callLine({ tool_name: name, input }: Started): string {
   const first = Object.values(input).find((value) => typeof value === 'string');
-  return `${printable(name)} ${brief(typeof first === 'string' ? first : '', lineWidth() - name.length)}`.trimEnd();
+  return `${printable(name)} ${brief(typeof first === 'string' ? first : '', lineWidth(name.length))}`.trimEnd();
 }
 
 /** @param call - What was called, where it does not stand in the line above. */
@@ -201,7 +202,7 @@ function resultLine({ content, is_error: failed }: Finished, call: string | null
   // What went wrong stands at the end of what a command wrote.
   const line = (failed ? lines.at(-1) : lines[0]) ?? '';
   const named = call === null ? '' : `${brief(call, 30)}: `;
-  return `  ${failed ? '✗' : '└'} ${named}${brief(line, lineWidth() - more.length - named.length)}${more}`;
+  return `  ${failed ? '✗' : '└'} ${named}${brief(line, lineWidth(more.length + named.length))}${more}`;
 }
 
 /** Of calls that go on at once the results come in any order, and have to name what they are of. */
@@ -234,12 +235,12 @@ function planText(plan: Plan): string {
 function stepsLine({ steps }: Plan): string {
   const done = steps.filter(({ status }) => status === 'completed' || status === 'skipped').length;
   const now = steps.find(({ status }) => status === 'in_progress');
-  const at = now ? `: ${brief(printable(now.text), lineWidth() - 30)}` : '';
+  const at = now ? `: ${brief(now.text, lineWidth(30))}` : '';
   return `▤ ${done} of ${steps.length} steps done${at}`;
 }
 
 function todosLine(todos: Todos): string {
   const done = todos.filter(({ status }) => status === 'completed').length;
   const now = todos.find(({ status }) => status === 'in_progress');
-  return `☰ ${done} of ${todos.length} done${now ? `: ${brief(now.active_form, lineWidth() - 20)}` : ''}`;
+  return `☰ ${done} of ${todos.length} done${now ? `: ${brief(now.active_form, lineWidth(20))}` : ''}`;
 }
