@@ -51,3 +51,16 @@ test('wide letters and emoji count as two cells, and marks upon letters as none'
 test('the beginning of a text is short where there is no room for it at all', () => {
   for (const room of [1, 0, -12]) expect(brief('x'.repeat(20_000), room)).toBe('…');
 });
+
+test('the beginning of a text fills the cells that it is given, and ends with a whole character', () => {
+  expect(brief('漢'.repeat(60), 30)).toBe(`${'漢'.repeat(14)}…`);
+  expect(brief('漢'.repeat(15), 30)).toBe('漢'.repeat(15));
+  const family = '👩\u200d👩\u200d👧\u200d👦';
+  for (const text of ['😀', 'a😀', '👍🏽', family, 'e\u0301', `x${family}`].map((one) => one.repeat(500)))
+    for (let width = 1; width < 12; width += 1) {
+      const line = brief(text, width);
+      expect(text.startsWith(line.slice(0, -1))).toBe(true);
+      expect(line).not.toMatch(/\p{Cs}|\u200d…$/u);
+      expect(widthOf(line)).toBeLessThanOrEqual(width);
+    }
+});

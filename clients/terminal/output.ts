@@ -104,17 +104,20 @@ export function shown(text: string, { exact = false } = {}): string {
   return printable(text.replaceAll('\r\n', '\n'), { lines: true, exact });
 }
 
-/** The beginning of a text as one line. */
+/** The beginning of a text as one line, which fills so many cells at most. */
 export function brief(text: string, room: number): string {
   // On a narrow terminal nothing may be left for it, and less than nothing would be cut from the end.
   const width = Math.max(1, room);
+  const all = text.trim();
+  // More than that is not looked at: texts may be long, and characters of more halves fill two cells.
+  const beginning = all.slice(0, 8 * width);
+  const cut = beginning.length < all.length;
+  // What the cut has left of a character is none.
   const line = printable(
-    text
-      .slice(0, 4 * width)
-      .replace(/\s+/g, ' ')
-      .trim(),
+    (cut ? beginning.replace(/[\ud800-\udbff\u200d]+$/, '') : beginning).replace(/\s+/g, ' '),
   );
-  return line.length > width ? `${line.slice(0, width - 1).trimEnd()}…` : line;
+  if (!cut && fitting(line, width) === line) return line;
+  return `${fitting(line, width - 1).trimEnd()}…`;
 }
 
 /** A path as a person would write it here: on a terminal from `.` or `~`, whichever is shorter; elsewhere in full. */
