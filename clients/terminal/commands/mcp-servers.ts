@@ -5,7 +5,18 @@ import { CommandFailure, exitCodes } from '../failures.ts';
 import { closeAtEnd } from '../interrupts.ts';
 import { openMcpLogins } from '../logins/mcp-logins.ts';
 import { ignoredIn } from '../origin-of.ts';
-import { brief, type Column, counted, notice, print, printable, printJson, printTable } from '../output.ts';
+import {
+  brief,
+  type Column,
+  counted,
+  isTerminal,
+  notice,
+  print,
+  printable,
+  printJson,
+  printTable,
+  shown,
+} from '../output.ts';
 import { currentPlaces, currentSettings } from '../places.ts';
 import { noticeIgnored } from '../settings-notices.ts';
 
@@ -44,7 +55,9 @@ export async function printMcpPrompt(
       throw asFailure(error, server);
     },
   );
-  print(printable(text, { lines: true }));
+  const whole = text.endsWith('\n') ? text : `${text}\n`;
+  // Exact into a pipe, where a run reads it; on a terminal what others wrote must not be obeyed.
+  process.stdout.write(isTerminal() ? shown(whole) : whole);
 }
 
 /** Runs it with the servers of the current settings, and ends those afterwards. */

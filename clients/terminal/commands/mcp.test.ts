@@ -8,8 +8,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { processStat } from '../../../server/process-stat.ts';
 import { hostile, listening, overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
 import { startOauthServer } from '../../../server/runtime/mcp/test-oauth-server.ts';
-import { type TestHome, testHome } from '../test-command.ts';
+import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { startTestServer } from '../test-server.ts';
+import { openTestTerminal } from '../test-terminal.ts';
 
 test('a server is connected to, and what it offers is printed', async () => {
   const home = withMcp({ everything: { ...overStdio('everything'), disabled_tools: ['echo'] } });
@@ -83,6 +84,18 @@ test('prompts are listed, and one is printed with its values', async () => {
   expect(printed).toMatchObject({ code: 0, stdout: expect.stringContaining('Bern') });
   const unknown = await home.service(['mcp', 'prompt', 'everything', 'none-such']);
   expect(unknown.code).toBe(4);
+});
+
+test('a prompt is printed as it is into a pipe, and harmless on a terminal', async () => {
+  const home = withMcp({ everything: overStdio('everything') });
+  const city = 'Ber\u200dn\r\nor \x1b[2Jany';
+  const words = ['mcp', 'prompt', 'everything', 'args-prompt', `city=${city}`];
+  const { stdout } = await home.service(words);
+  expect(stdout).toContain(city);
+  expect(stdout).toMatch(/[^\n]\n$/);
+  const place = { cwd: home.project, environment: home.environment };
+  const terminal = await openTestTerminal([launcher, ...words], place);
+  expect((await terminal.end()).screen).toMatch(/Ber\\u\{200d\}n\nor \\e\[2Jany/);
 });
 
 test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes back there; logout forgets it', async () => {

@@ -13,6 +13,18 @@ function skillText(name: string, description = 'Writes release notes.'): string 
   return `---\nname: ${name}\ndescription: ${description}\n---\nRead the commits first.\n`;
 }
 
+test('the text of a skill is printed as it is into a pipe, and its lines end as others do on a terminal', async () => {
+  const home = testHome();
+  const text = skillText('notes').replaceAll('\n', '\r\n');
+  home.write('project/notes/SKILL.md', text);
+  await home.service(['skills', 'add', 'notes']);
+  const words = ['skills', 'show', 'notes', '--text'];
+  expect((await home.service(words)).stdout).toBe(text);
+  const place = { cwd: home.project, environment: home.environment };
+  const { screen } = await (await openTestTerminal([launcher, ...words], place)).end();
+  expect(screen).toBe(skillText('notes').trimEnd());
+});
+
 test('on a server skills are added, shown, replaced, hidden and removed', async () => {
   const server = await startTestServer({}, { SERVICE_OUTBOUND_ALLOW: '127.0.0.1' });
   const home = testHome();

@@ -10,6 +10,7 @@ import {
   printable,
   printJson,
   printTable,
+  shown,
 } from '../output.ts';
 import { findSkill, skillsOf } from '../skill-names.ts';
 
@@ -35,7 +36,7 @@ export async function showSkill(
     const params = { path: { skill_id: skill.id }, query: placeOf(skill) };
     if (text) {
       const { data } = await client.GET('/api/v1/skills/{skill_id}/content', { params, parseAs: 'text' });
-      return process.stdout.write(isTerminal() ? printable(data, { lines: true }) : data);
+      return process.stdout.write(isTerminal() ? shown(data) : data);
     }
     const { data: files } = await client.GET('/api/v1/skills/{skill_id}/files', { params });
     if (json) return printJson({ ...skill, contents: files.data });
