@@ -30,7 +30,8 @@ export async function createJob(words: readonly string[], options: JobOptions): 
   const prompt = words.join(' ').trim();
   if (prompt === '') throw new CommandFailure('There is nothing to ask.', exitCodes.usage);
   const {
-    name = brief(prompt, 60),
+    // Of emoji that are joined, a few cells are many characters.
+    name = [...brief(prompt, 60)].slice(0, 200).join(''),
     agent,
     model,
     session,
