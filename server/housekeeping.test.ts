@@ -1,5 +1,5 @@
 /** What a server forgets, and when, by a clock that the test turns, on both databases; and what it does every hour. */
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import knex, { type Knex } from 'knex';
@@ -7,7 +7,7 @@ import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { forgetTheOld } from './housekeeping.ts';
 import { createFileLog, createLog } from './log.ts';
 import { readServerSettings } from './server-settings/server-settings.ts';
-import { type TestApp, testApp } from './test-app.ts';
+import { type Account, type Json, type TestApp, testApp } from './test-app.ts';
 import { lastingDatabase, newDatabase, newMasterKey } from './test-database.ts';
 
 const hourMs = 3_600_000;
@@ -62,6 +62,39 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
     ahead = 8 * dayMs;
     const second = await start();
     await expect.poll(async () => (await second.request('GET', events, { token })).status).toBe(410);
+  });
+
+  here('the folders of deleted workspaces go, also where they could not at first', async () => {
+    const { app, sweep, sql } = await scene(database);
+    const { workspaceFolders, settings } = app.services;
+    const headers = { 'if-match': '*' };
+    const [ada, grace, mallory] = [
+      await app.register('ada'),
+      await app.register('grace'),
+      await app.register('mallory'),
+    ];
+    const workspacesOf = async ({ token }: Account): Promise<Json[]> =>
+      (await app.request('GET', '/api/v1/workspaces', { token })).body.data;
+    const [home] = await workspacesOf(ada);
+    const { body: more } = await app.request('POST', '/api/v1/workspaces', {
+      ...{ token: ada.token, body: { name: 'More' } },
+    });
+    const kept = [home, ...(await workspacesOf(mallory))].map(({ id }) => id);
+    const [hers] = await workspacesOf(grace);
+    for (const id of [...kept, more.id, hers.id]) await workspaceFolders.open(id);
+    const away = vi.spyOn(workspaceFolders, 'remove').mockRejectedValue(new Error('stale file handle'));
+    for (const [path, token] of [
+      [`/api/v1/workspaces/${more.id}`, ada.token],
+      [`/api/v1/users/${grace.user.id}`, app.operatorKey],
+    ] as const)
+      expect(await app.request('DELETE', path, { token, headers })).toMatchObject({ status: 204 });
+    expect(away).toHaveBeenCalledTimes(2);
+    away.mockRestore();
+    const folders = async () => (await readdir(settings.workspacesDirectory)).sort();
+    expect(await folders()).toEqual([...kept, more.id, hers.id].sort());
+    await sweep();
+    expect(await folders()).toEqual(kept.sort());
+    expect(await sql('deleted_workspaces')).toEqual([]);
   });
 
   here('each thing is kept as long as its setting says, and no longer', async () => {

@@ -58,7 +58,7 @@ interface Pass {
 
 /** Each part for itself: what cannot be forgotten now does not keep the rest. */
 export async function forgetTheOld(
-  { store, skillBook, clock, log }: OpenServices,
+  { store, skillBook, workspaceFolders, clock, log }: OpenServices,
   settings: Settings,
   { now, signal }: Pass = { now: clock.now(), signal: new AbortController().signal },
 ): Promise<void> {
@@ -80,6 +80,19 @@ export async function forgetTheOld(
     ingestion_jobs: () => store.ingestionJobs.prune(daysAgo(eventsDays)),
     job_runs: () => store.jobRuns.prune(daysAgo(jobRunsDays)),
     memories: () => store.memories.prune(now),
+    folders_of_workspaces: async () => {
+      const deleted = await store.deletedWorkspaces.list();
+      let removed = 0;
+      for (const id of deleted)
+        try {
+          await workspaceFolders.remove(id);
+          removed += 1;
+        } catch (error) {
+          // One that stays does not keep the others.
+          log.error({ err: error }, 'the files of a deleted workspace could not be removed');
+        }
+      return removed;
+    },
     folders_of_skills: () => skillBook.sweep(now),
     files: () => store.files.expire(now),
     extracted_texts: () => store.extractedTexts.prune(daysAgo(1)),

@@ -122,8 +122,13 @@ async function rooted(more: Partial<FolderRules> = {}) {
     ownFolders: [data],
     ...more,
   };
-  const folders = workspaceFolders(rules, async (id) => paths.get(id) ?? null, log);
-  return { data, root, paths, folders, website: join(root, 'website') };
+  const forgotten: string[] = [];
+  const kept = {
+    pathOf: async (id: string) => paths.get(id) ?? null,
+    forget: async (id: string) => void forgotten.push(id),
+  };
+  const folders = workspaceFolders(rules, kept, log);
+  return { data, root, paths, folders, forgotten, website: join(root, 'website') };
 }
 
 test('a path is accepted below a root that the operator lists, by where it really leads, and nowhere else', async () => {
@@ -174,7 +179,7 @@ test('inside the command any folder of the person is taken, and theirs is never 
 });
 
 test('the folder of a workspace is removed with what another server has left of one, and no other', async () => {
-  const { data, folders } = await rooted();
+  const { data, folders, forgotten } = await rooted();
   const directory = join(data, 'workspaces');
   for (const name of ['ws_1/src', 'ws_2', '.deleted-ws_0-x/src'])
     await mkdir(join(directory, name), { recursive: true });
@@ -183,4 +188,5 @@ test('the folder of a workspace is removed with what another server has left of 
   // It was never used.
   await folders.remove('ws_3');
   expect(await readdir(directory)).toEqual(['ws_2']);
+  expect(forgotten).toEqual(['ws_1', 'ws_3']);
 });

@@ -51,10 +51,17 @@ export interface WorkspaceFolders {
   remove(workspaceId: string): Promise<void>;
 }
 
-/** `pathOf` is asked for the path of a workspace, which is null where it has a folder of its own. */
+/** What is kept of workspaces. */
+interface KeptWorkspaces {
+  /** The path of a workspace, which is null where it has a folder of its own. */
+  pathOf(workspaceId: string): Promise<string | null>;
+  /** The folder of one that was deleted is gone. */
+  forget(workspaceId: string): Promise<void>;
+}
+
 export function workspaceFolders(
   rules: FolderRules,
-  pathOf: (workspaceId: string) => Promise<string | null>,
+  { pathOf, forget }: KeptWorkspaces,
   log: Log,
 ): WorkspaceFolders {
   const { workspacesDirectory, projectFolder } = rules;
@@ -79,6 +86,7 @@ export function workspaceFolders(
     },
     async remove(workspaceId) {
       if (projectFolder === null) await removeFolder(workspacesDirectory, workspaceId);
+      await forget(workspaceId);
     },
   };
 }

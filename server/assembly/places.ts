@@ -52,7 +52,7 @@ export function foldersOf({ settings, project, log }: ServicesInput, store: Stor
     ownFolders: [dataDirectory, workspacesDirectory, globalConfigDirectory, keyDirectory],
   };
   const pathOf = async (workspaceId: string) => (await store.workspaces.terms(workspaceId))?.path ?? null;
-  return workspaceFolders(rules, pathOf, log);
+  return workspaceFolders(rules, { pathOf, forget: store.deletedWorkspaces.forget }, log);
 }
 
 /** The settings files of a workspace. In the command they are those that the command itself reads. */

@@ -56,9 +56,15 @@ interface NewestSteps {
 const newestSteps: NewestSteps = {
   names: [
     ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
-    ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes'],
+    ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes', 'deleted-workspaces'],
   ],
-  tables: ['search_backlog', 'repository_skill_files', 'repository_skills', 'skill_repositories'],
+  tables: [
+    'deleted_workspaces',
+    'search_backlog',
+    'repository_skill_files',
+    'repository_skills',
+    'skill_repositories',
+  ],
   columns: {
     users: ['address_proved_at'],
     password_resets: ['mailed', 'created_by', 'organization_id', 'kept_for', 'kept_key'],

@@ -17,7 +17,7 @@ interface Deleted {
   readonly sessionIds: readonly string[];
 }
 
-/** The next workspace that is deleted takes along what is left of the files of these. */
+/** What cannot be removed now is removed by the housekeeping, which finds it by what the deletion has noted. */
 export async function removeFiles(
   { workspaceIds, sessionIds }: Deleted,
   { runtime, workspaceFolders, log }: Services,

@@ -43,6 +43,7 @@ import { searchBacklog } from './migrations/0039-search-backlog.ts';
 import { keptUsage } from './migrations/0040-kept-usage.ts';
 import { shownLinks } from './migrations/0041-shown-links.ts';
 import { storedBytes } from './migrations/0042-stored-bytes.ts';
+import { deletedWorkspaces } from './migrations/0043-deleted-workspaces.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -85,6 +86,7 @@ const migrations: readonly Migration[] = [
     keptUsage,
     shownLinks,
     storedBytes,
+    deletedWorkspaces,
   ],
 ];
 

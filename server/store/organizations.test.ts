@@ -201,6 +201,9 @@ describeStores('Organizations', (store, engine) => {
     });
     const found = await store().organizations.find(reach, home);
     await store().organizations.delete(reach, home, found?.etag);
+    // Until the folder of its workspace is gone.
+    expect(await store().deletedWorkspaces.list()).toContain(workspace?.id);
+    await store().deletedWorkspaces.forget(workspace?.id ?? '');
     expect(await rowsOf(home, tables)).toEqual({});
     expect(await store().searches.find(reach, { query: 'walrus' }, {})).toMatchObject({ data: [] });
     const last = await engine.sql()<AuditRow>('audit_entries').where({ organization_id: home });

@@ -6,6 +6,7 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { deleteSessions, emptyCorpora } from './delete-in-parts.ts';
+import { noteDeletedWorkspaces } from './deleted-workspaces.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { holdItemsAtWork } from './ingestion-rows.ts';
 import { listAll, listOwn, type OwnRow, ownOrganizations, toOrganization } from './organization-list.ts';
@@ -169,6 +170,7 @@ export async function removeOrganization(
   await emptyCorpora(sql, theirs);
   await deleteSessions(sql, sessionIds);
   await withdrawLinksIn(sql, id);
+  await noteDeletedWorkspaces(sql, theirs);
   await sql<OrganizationRow>('organizations').where({ id }).delete();
   recordAudit(sql, reach, {
     action: 'organization.delete',

@@ -14,6 +14,7 @@ import { type Counters, countersIn } from './counters.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type DefaultModels, defaultModelsRepository } from './default-models.ts';
+import { type DeletedWorkspaces, deletedWorkspaceRepository } from './deleted-workspaces.ts';
 import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
 import { type Documents, documentRepository } from './documents.ts';
 import { type EmbedderSettings, embedderSettings } from './embedder-settings.ts';
@@ -155,6 +156,7 @@ export interface Store {
   readonly preferences: PreferenceStore;
   readonly principals: Principals;
   readonly logins: Logins;
+  readonly deletedWorkspaces: DeletedWorkspaces;
   readonly loginAddresses: LoginAddresses;
   readonly passwords: Passwords;
   readonly secondFactors: SecondFactors;
@@ -285,6 +287,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     preferences: preferenceRepository(parts),
     principals: principalRepository(parts),
     logins: loginRepository(parts),
+    deletedWorkspaces: deletedWorkspaceRepository(parts),
     loginAddresses: loginAddressRepository(parts),
     passwords: passwordRepository(parts),
     secondFactors: secondFactorRepository(parts),

@@ -13,6 +13,7 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import type { Cursors } from './cursor.ts';
 import { deleteSessions, emptyCorpora } from './delete-in-parts.ts';
+import { noteDeletedWorkspaces } from './deleted-workspaces.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { holdItemsAtWork } from './ingestion-rows.ts';
 import { type Page, readPage } from './page.ts';
@@ -300,6 +301,7 @@ async function deleteWorkspace(
   const runIds: string[] = await sql('runs').where({ workspace_id: id, ended_at: null }).pluck('id');
   await emptyCorpora(sql, { workspace_id: id });
   await deleteSessions(sql, sessionIds);
+  await noteDeletedWorkspaces(sql, { id });
   await sql('workspaces').where({ id }).delete();
   recordAudit(sql, reach, {
     ...auditOf('delete', row),
