@@ -133,6 +133,8 @@ async function withGrace<Result>(
     timer = setTimeout(() => late.abort(stop.reason), graceMs);
   };
   stop.addEventListener('abort', onStop);
+  // While the copy was made, say.
+  if (stop.aborted) onStop();
   try {
     return await send(late.signal);
   } finally {
