@@ -65,13 +65,16 @@ test('the login of an MCP server that is renewed keeps others of the same server
   keyring.works = false;
   const logins = openMcpLogins(join(testHome().home, 'data'), keyring);
   const [hung, well] = ['https://hung.example.com/mcp', 'https://well.example.com/mcp'];
-  const renewal = Promise.withResolvers<void>();
+  const [begun, renewal] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const order: string[] = [];
   const first = logins.locked(hung, async () => {
+    begun.resolve();
     await renewal.promise;
     order.push('first');
     await logins.write(hung, 'late');
   });
+  // Whichever of two comes first to the folder has the lock.
+  await begun.promise;
   const second = logins.locked(hung, async () => void order.push('second'));
   await logins.locked(well, () => logins.write(well, 'new'));
   expect([await logins.read(well), await logins.read(hung), order]).toEqual(['new', null, []]);
