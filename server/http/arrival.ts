@@ -1,6 +1,6 @@
 /** How long the body of a request may take to arrive; of a large one, how long each part of it may. */
 import type { IncomingMessage } from 'node:http';
-import { announcesBody } from './body.ts';
+import { announcesBody } from './announced-body.ts';
 
 const timers = new WeakMap<IncomingMessage, NodeJS.Timeout>();
 

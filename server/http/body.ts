@@ -3,14 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable, Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { Problem } from '../problem.ts';
+import { declaredLength } from './announced-body.ts';
+import { countFromEachPart } from './arrival.ts';
 
 /** The caller went away before its request was complete: there is nobody to answer. */
 export class CallerGone extends Error {}
-
-/** Whether the request announces a body. An announced one may still turn out to be empty. */
-export function announcesBody(request: IncomingMessage): boolean {
-  return request.headers['transfer-encoding'] !== undefined || declaredLength(request) > 0;
-}
 
 /** The whole body, inflated. A declared excess is refused unread, and an undeclared one as soon as it shows. */
 export async function readBytes(
@@ -22,15 +19,12 @@ export async function readBytes(
   if (declaredLength(request) > limit) throw excess(limit);
   const inflater = createInflater(request);
   if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
+  countFromEachPart(request);
   return inflater ? inflate(request, inflater, limit, excess) : collect(request, limit, excess);
 }
 
 /** What to throw when there is more than the limit. */
 export type Excess = (limit: number) => Problem;
-
-function declaredLength(request: IncomingMessage): number {
-  return Number(request.headers['content-length'] ?? 0);
-}
 
 function createInflater(request: IncomingMessage): Transform | null {
   const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();

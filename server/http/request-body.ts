@@ -1,8 +1,8 @@
 /** Reads the body of a request as its operation declares it, or refuses it. */
 import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
-import { countFromEachPart } from './arrival.ts';
-import { announcesBody, readBytes } from './body.ts';
+import { announcesBody } from './announced-body.ts';
+import { readBytes } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { readFile, readForm } from './form.ts';
 import { readJson } from './json.ts';
@@ -21,7 +21,6 @@ export async function readBody(exchange: Exchange, route: Route): Promise<unknow
   if (type === bytes) return readFile(exchange, route.bodyLimit, tooLarge);
   if (type === 'multipart/form-data')
     return readForm(exchange, route, { limit: route.bodyLimit, excess: tooLarge });
-  countFromEachPart(request);
   const read = await readBytes(request, response, route.bodyLimit, tooLarge);
   return read.length === 0 ? undefined : readJson(read, route);
 }

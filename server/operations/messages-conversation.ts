@@ -94,7 +94,10 @@ export async function continueConversation(
   });
   const { runId, notices } = await begun.catch(async (error: unknown) => {
     // A client that is refused, and asks again, would leave one behind each time.
-    if (session !== named) await forget(session);
+    if (session !== named)
+      await forget(session).catch((failure: unknown) =>
+        log.warn({ err: failure, session_id: session.id }, 'a fork that nobody is told of stays'),
+      );
     throw error;
   });
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.
