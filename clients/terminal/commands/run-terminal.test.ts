@@ -83,13 +83,19 @@ test('what an agent that the agent has started asks is asked here, and its answe
   expect(existsSync(join(home.project, 'made'))).toBe(true);
 });
 
-test('e puts the command on a line to be changed; what stands there then runs, and the model is told so', async () => {
+/** A question about `touch one`, whose command stands on a line to be changed. */
+async function editingTouchOne() {
   const home = testHome();
   await withScriptedModel(home, [calls(touch('one')), said]);
   const terminal = await runAtTerminal(home, 'go');
   await terminal.shows('e edit and allow once');
   await terminal.press('e');
   await terminal.shows(/allow once[\s\S]*\$ touch one/);
+  return { home, terminal };
+}
+
+test('e puts the command on a line to be changed; what stands there then runs, and the model is told so', async () => {
+  const { home, terminal } = await editingTouchOne();
   await terminal.press('Enter');
   // Nothing was changed, so nothing is decided.
   await terminal.shows(/d deny[\s\S]*d deny/);
@@ -300,12 +306,7 @@ test('what is pasted is one answer with all its lines, which Enter ends', async 
 });
 
 test('a command of several lines can be pasted in the place of another', async () => {
-  const home = testHome();
-  await withScriptedModel(home, [calls(touch('one')), said]);
-  const terminal = await runAtTerminal(home, 'go');
-  await terminal.shows('e edit and allow once');
-  await terminal.press('e');
-  await terminal.shows(/allow once[\s\S]*\$ touch one/);
+  const { home, terminal } = await editingTouchOne();
   await terminal.press('C-u');
   await terminal.paste('touch two\ntouch three\n');
   await terminal.shows(/touch two\ntouch three/);
