@@ -25,14 +25,14 @@ test('passed, failed and skipped tests are counted, the latter two by name', () 
     name: 'server',
     ...cost,
     passed: 1,
-    failed: ['a.test.ts: two'],
+    failed: [{ title: 'a.test.ts: two', reason: '' }],
     skipped: ['a.test.ts: three', 'a.test.ts: four'],
   });
 });
 
 test('a file that cannot be read counts as a failure', () => {
   expect(readVitestPart('server', cost, report(file('failed')), 1).failed).toEqual([
-    'a.test.ts: failed outside of its tests',
+    { title: 'a.test.ts: failed outside of its tests', reason: '' },
   ]);
 });
 
@@ -48,15 +48,20 @@ test('a run without a report counts as a failure, even where it claims success',
 
 test('a run that ends badly without a failed test counts as a failure', () => {
   const passed = report(file('passed', ['passed', 'one']));
-  expect(readVitestPart('server', cost, passed, 1).failed).toEqual(['server: the run ended with 1']);
-  expect(readVitestPart('server', cost, passed, null).failed).toEqual([
-    'server: the run ended with a signal',
+  expect(readVitestPart('server', cost, passed, 1).failed).toMatchObject([
+    { title: 'server: the run ended with 1' },
+  ]);
+  expect(readVitestPart('server', cost, passed, null).failed).toMatchObject([
+    { title: 'server: the run ended with a signal' },
   ]);
 });
 
 test('a part that is one program is one test', () => {
   expect(readWholePart('check', cost, 0)).toMatchObject({ passed: 1, failed: [] });
-  expect(readWholePart('check', cost, 2)).toMatchObject({ passed: 0, failed: ['check: ended with 2'] });
+  expect(readWholePart('check', cost, 2)).toMatchObject({
+    passed: 0,
+    failed: [{ title: 'check: ended with 2' }],
+  });
 });
 
 test('the summary ends with the one line that others read', () => {
@@ -73,6 +78,33 @@ test('the summary ends with the one line that others read', () => {
   expect(text).toContain('failed: a.test.ts: two');
   expect(text).toContain('skipped: a.test.ts: three');
   expect(text).toMatch(/check +12\.3 +20\.0 +1 +0 +0\n.*server +5\.0 +- +0 +1 +1/);
+});
+
+test('the summary says why a test failed, and where, without what others have in its stack', () => {
+  const stack = [
+    '    at chai (file:///a/node_modules/chai/index.js:1:2)',
+    '    at new Promise (<anonymous>)',
+    '    at /a/b.test.ts:3:4',
+    '    at file:///a/node_modules/vitest/run.js:5:6',
+  ];
+  const failing = (message: string) => ({
+    ...file('failed'),
+    assertionResults: [{ status: 'failed', fullName: 'two', failureMessages: [message] }],
+  });
+  const summaryOf = (message: string) =>
+    summarise([readVitestPart('server', cost, report(failing(message)), 1)]).split('\n');
+  const told = summaryOf(['AssertionError: expected 1', 'to be 2', ...stack].join('\n'));
+  expect(told.slice(0, 5)).toEqual([
+    'failed: a.test.ts: two',
+    '    AssertionError: expected 1',
+    '    to be 2',
+    '    at /a/b.test.ts:3:4',
+    '',
+  ]);
+  expect(readRound(told.join('\n'), 1).failed).toEqual(['a.test.ts: two']);
+  expect(summaryOf('x'.repeat(100_000))[1]?.length).toBeLessThan(700);
+  const broken = { ...file('failed'), message: 'SyntaxError: no' };
+  expect(summarise([readVitestPart('server', cost, report(broken), 1)])).toContain('    SyntaxError: no\n');
 });
 
 test('a round of all tests is read off its summary', () => {

@@ -7,11 +7,18 @@ export interface Cost {
   readonly cpuSeconds: number | null;
 }
 
+/** A test that failed. */
+export interface Failure {
+  readonly title: string;
+  /** What it said, and where; empty where it said nothing. */
+  readonly reason: string;
+}
+
 /** What one part gave. */
 export interface PartResult extends Cost {
   readonly name: string;
   readonly passed: number;
-  readonly failed: readonly string[];
+  readonly failed: readonly Failure[];
   readonly skipped: readonly string[];
 }
 
@@ -21,7 +28,11 @@ export interface VitestReport {
     readonly name: string;
     readonly status: string;
     readonly message: string;
-    readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
+    readonly assertionResults: readonly {
+      readonly status: string;
+      readonly fullName: string;
+      readonly failureMessages?: readonly string[];
+    }[];
   }[];
 }
 
@@ -34,25 +45,39 @@ export function readVitestPart(
 ): PartResult {
   const files = report?.testResults ?? [];
   const tests = files.flatMap((file) =>
-    file.assertionResults.map(({ status, fullName }) => ({ status, title: `${file.name}: ${fullName}` })),
+    file.assertionResults.map(({ status, fullName, failureMessages = [] }) => ({
+      status,
+      title: `${file.name}: ${fullName}`,
+      reason: reasonIn(failureMessages.join('\n')),
+    })),
   );
-  const titles = (...states: string[]) =>
-    tests.filter(({ status }) => states.includes(status)).map(({ title }) => title);
   const failed = [
-    ...titles('failed'),
-    ...files.filter(brokeBeforeItsTests).map(({ name }) => `${name}: ${beforeTests}`),
+    ...tests.filter(({ status }) => status === 'failed').map(({ title, reason }) => ({ title, reason })),
+    ...files
+      .filter(brokeBeforeItsTests)
+      .map((file) => ({ title: `${file.name}: ${beforeTests}`, reason: reasonIn(file.message) })),
   ];
   // A run can break where no test can be blamed, for instance by an error that nothing awaited.
   const broke = report === null || exitCode !== 0;
-  if (broke && failed.length === 0) failed.push(`${name}: the run ended with ${exitCode ?? 'a signal'}`);
-  const passed = titles('passed');
+  if (broke && failed.length === 0)
+    failed.push({ title: `${name}: the run ended with ${exitCode ?? 'a signal'}`, reason: '' });
   return {
     name,
     ...cost,
-    passed: passed.length,
+    passed: tests.filter(({ status }) => status === 'passed').length,
     failed,
-    skipped: tests.map(({ title }) => title).filter(isNeither(passed, failed)),
+    skipped: tests.filter(({ status }) => !['passed', 'failed'].includes(status)).map(({ title }) => title),
   };
+}
+
+const mostOfReason = 600;
+
+/** Without the whole stack: what of it lies in the project, once. A log that keeps only its end tells of a flake, too. */
+function reasonIn(message: string): string {
+  const [said = '', ...frames] = message.split(/\n +at /);
+  const place = frames.find((frame) => !/node_modules|<anonymous>|\bnode:/.test(frame));
+  const shown = said.length > mostOfReason ? `${said.slice(0, mostOfReason)} …` : said;
+  return place === undefined ? shown : `${shown}\nat ${place.trimEnd()}`;
 }
 
 const beforeTests = 'failed outside of its tests';
@@ -62,14 +87,10 @@ function brokeBeforeItsTests(file: VitestReport['testResults'][number]): boolean
   return file.status === 'failed' && !file.assertionResults.some(({ status }) => status === 'failed');
 }
 
-function isNeither(...lists: readonly (readonly string[])[]): (title: string) => boolean {
-  const known = new Set(lists.flat());
-  return (title) => !known.has(title);
-}
-
 /** A part that is one program: it passes or fails as a whole. */
 export function readWholePart(name: string, cost: Cost, exitCode: number | null): PartResult {
-  const failed = exitCode === 0 ? [] : [`${name}: ended with ${exitCode ?? 'a signal'}`];
+  const failed =
+    exitCode === 0 ? [] : [{ title: `${name}: ended with ${exitCode ?? 'a signal'}`, reason: '' }];
   return { name, ...cost, passed: exitCode === 0 ? 1 : 0, failed, skipped: [] };
 }
 
@@ -78,13 +99,17 @@ export function summarise(parts: readonly PartResult[]): string {
   const failed = parts.flatMap((part) => part.failed);
   const skipped = parts.flatMap((part) => part.skipped);
   return [
-    ...failed.map((title) => `failed: ${title}`),
+    ...failed.flatMap(({ title, reason }) => [`failed: ${title}`, ...indented(reason)]),
     ...skipped.map((title) => `skipped: ${title}`),
     '',
     ...table(parts),
     '',
     `${sum(parts.map(({ passed }) => passed))} passed, ${failed.length} failed, ${skipped.length} skipped`,
   ].join('\n');
+}
+
+function indented(reason: string): string[] {
+  return reason === '' ? [] : reason.split('\n').map((line) => `    ${line}`);
 }
 
 /**
