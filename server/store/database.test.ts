@@ -49,6 +49,30 @@ describeStores('The database', (store, engine) => {
     await database.close();
   });
 
+  it('ends what is under way when it closes, and refuses at once what would begin', async () => {
+    const database = openDatabase();
+    const count = (sql: Knex) => sql('users').count({ count: '*' });
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    const atWork = [database.read('installation', twice), database.write('installation', twice)];
+    const closed = database.close();
+    const begun = [
+      database.read('installation', count),
+      database.write('installation', count),
+      database.writeOfRun(count),
+      database.count(count),
+    ];
+    for (const refused of begun)
+      await expect(refused).rejects.toMatchObject({ code: 'database_unavailable' });
+    letGo();
+    await expect(Promise.all(atWork)).resolves.toHaveLength(2);
+    await closed;
+    async function twice(sql: Knex): Promise<unknown> {
+      await count(sql);
+      await held;
+      return count(sql);
+    }
+  });
+
   it('is the same after it was opened again', async () => {
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, { title: 'kept' });

@@ -43,6 +43,7 @@ export interface Database {
   /** Has a queue seen in which work gathers before it is written. */
   gathers(queue: GatheringQueue, waiting: () => number): void;
   gathered(): Readonly<Record<GatheringQueue, number>>;
+  /** Begins nothing any more, and ends once all that is under way has ended. */
   close(): Promise<void>;
 }
 
@@ -122,6 +123,7 @@ export function databaseOf(dialect: Dialect, pools: Pools): Database {
     gathers: (queue, waiting) => void gathering.set(queue, waiting),
     gathered: () => ({ events: inQueue('events'), modelCalls: inQueue('modelCalls') }),
     close: async () => {
+      await Promise.all([reads.close(), writes.close()]);
       const others = new Set([reader, ...(confined ? [confined.pool] : [])]);
       others.delete(writer);
       await Promise.all([...others].map((pool) => pool.destroy()));
@@ -133,12 +135,20 @@ export function databaseOf(dialect: Dialect, pools: Pools): Database {
 
 function counted(limit: number) {
   let count = 0;
+  let closing = false;
+  const ended = Promise.withResolvers<void>();
+  const endIfIdle = () => {
+    if (closing && count === 0) ended.resolve();
+  };
   const unbounded = async <T>(work: () => Promise<T>): Promise<T> => {
+    // Who asks a pool that is being destroyed for a connection gets none, and keeps the process for as long as it waits.
+    if (closing) throw new Problem('database_unavailable', 'The database is closed: the server is stopping.');
     count += 1;
     try {
       return await translated(work);
     } finally {
       count -= 1;
+      endIfIdle();
     }
   };
   return {
@@ -148,6 +158,11 @@ function counted(limit: number) {
       throw new Problem('overloaded', 'The database has more to do than it can; try again in a moment.');
     },
     count: () => count,
+    close(): Promise<void> {
+      closing = true;
+      endIfIdle();
+      return ended.promise;
+    },
   };
 }
 
