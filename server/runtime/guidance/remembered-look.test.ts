@@ -1,9 +1,9 @@
 /** A look is remembered as long as nothing that it depends on has changed, and not a moment longer. */
-import { mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { rememberLooks } from './remembered-look.ts';
 
 let top: string;
@@ -39,7 +39,13 @@ test('what has not changed is not looked at again', async () => {
 test('what has changed just now is looked at again: it could change once more without showing it', async () => {
   const look = looker();
   await writeFile(join(top, 'kept/a.md'), 'two');
+  const { ctimeMs } = await stat(join(top, 'kept/a.md'));
+  // However late this process comes to look.
+  const now = vi.spyOn(Date, 'now').mockReturnValue(ctimeMs + 40);
+  onTestFinished(() => now.mockRestore());
   expect([await look(), await look()]).toEqual([1, 2]);
+  now.mockReturnValue(ctimeMs + 60);
+  expect([await look(), await look()]).toEqual([3, 3]);
 });
 
 test.each<[string, () => Promise<unknown>]>([
