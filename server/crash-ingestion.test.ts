@@ -127,7 +127,7 @@ async function expectOnceEach(atAnyMoment: number, nodes: Nodes): Promise<void> 
     if (stage === null) await expectEnd(nodes.client(), `${path}/ingestion-jobs/${body.id}`);
   }
   // A stage may be too short to be met; that none was met would mean that nothing was killed at work.
-  expect([...reached]).toContain('parse');
+  expect(reached.size).toBeGreaterThan(0);
   for (const job of jobs)
     expect(await expectEnd(nodes.client(), job)).toMatchObject({
       status: 'completed',
