@@ -103,7 +103,8 @@ describe.each(databases)('on %s', (dialect) => {
     const settings = {
       databaseUrl: database.url,
       masterKeyFile,
-      leaseSeconds: 2,
+      // Longer than a busy test takes for what it does while a run hangs.
+      leaseSeconds: 8,
       workspacesDirectory: join(folder, 'w'),
     };
     app = await testApp({ config: config(), settings });
@@ -216,7 +217,7 @@ describe.each(databases)('on %s', (dialect) => {
       expect((await inspect(id)).queue).toEqual([]);
       for (const taken of [hanging.runId, behind])
         await expect
-          .poll(() => runOf(taken), { timeout: 15_000 })
+          .poll(() => runOf(taken), { timeout: 30_000 })
           .toMatchObject({ status: 'interrupted', interrupt_reason: 'requested', started_at: null });
     });
 
