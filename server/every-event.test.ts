@@ -88,7 +88,8 @@ test('every type of the closed lists is told by a server, and no other', { timeo
     options: { limits: { max_attempts: 2 } },
     hooks: { pre_tool_use: [{ matcher: '^ls$', command: 'echo \'{"decision":"allow"}\'' }] },
   });
-  const variables = { SERVICE_ANSWER_SECONDS: '3' };
+  // Two are answered, and a busy machine takes its time to begin a dozen runs.
+  const variables = { SERVICE_ANSWER_SECONDS: '10' };
   const first = await startCrashing(folder, variables);
   const before = clientOf(first, first.key);
   const held = await before.stream('/api/v1/query/stream', { prompt: 'hold' });
@@ -137,13 +138,15 @@ const queries: readonly ((client: Client) => Promise<TestStream>)[] = [
   async (client) => {
     const stream = await client.stream('/api/v1/query/stream', { prompt: 'write' });
     const { data } = await stream.until(is('permission_requested'));
-    await client.post((data as { request: PermissionRequest }).request.reply_path, { decision: 'deny' }); // by its type
+    const { reply_path } = (data as { request: PermissionRequest }).request; // by its type
+    expect((await client.post(reply_path, { decision: 'deny' })).status).toBe(200);
     return stream;
   },
   async (client) => {
     const stream = await client.stream('/api/v1/query/stream', { prompt: 'ask' });
     const { data } = await stream.until(is('prompt_requested'));
-    await client.post((data as { request: PromptRequest }).request.reply_path, { cancelled: true }); // by its type
+    const { reply_path } = (data as { request: PromptRequest }).request; // by its type
+    expect((await client.post(reply_path, { cancelled: true })).status).toBe(200);
     return stream;
   },
   async (client) => {
