@@ -4,7 +4,7 @@ import knex from 'knex';
 import { expect, test } from 'vitest';
 import { startUpstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { TokenPair } from './contract/api.ts';
-import { hasEnded, messagesOf, replay, runThat, startCrashing, textIn } from './crash-checks.ts';
+import { hasEnded, longLease, messagesOf, replay, runThat, startCrashing, textIn } from './crash-checks.ts';
 import { scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
 import { clientOf } from './test-client.ts';
 import { canShiftClocks, shiftedClocks } from './test-clock.ts';
@@ -21,8 +21,8 @@ test.skipIf(!canShiftClocks)(
       await upstream.script([{ reply: { text: said, hold_after_chunks: 3 } }]);
       const clock = await shiftedClocks(folder);
       const [here, there] = [await clock('here'), await clock('there')];
-      const first = await startCrashing(folder, here.variables);
-      const second = await startCrashing(folder, there.variables);
+      const first = await startCrashing(folder, { ...here.variables, ...longLease });
+      const second = await startCrashing(folder, { ...there.variables, ...longLease });
       const client = clientOf(first, first.key);
       const stream = await client.stream('/api/v1/query/stream', { prompt: 'hold' });
       await stream.until(({ name }) => name === 'message');
@@ -64,7 +64,7 @@ test.skipIf(!canShiftClocks)(
       await upstream.stop();
     }
   },
-  90_000,
+  180_000,
 );
 
 test.skipIf(!canShiftClocks)(
@@ -155,7 +155,7 @@ async function expectRenewed(filename: string, runId: string): Promise<void> {
     const before = await lease();
     // 3.3 times while it is good.
     await expect
-      .poll(async () => (await lease()).lease_renewals, { timeout: 20_000 })
+      .poll(async () => (await lease()).lease_renewals, { timeout: 40_000 })
       .toBeGreaterThan(before.lease_renewals + 4);
     expect(await lease()).toMatchObject({
       lease_owner: before.lease_owner,

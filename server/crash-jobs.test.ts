@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import knex, { type Knex } from 'knex';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import type { Job, JobRun, JobRunPage } from './contract/api.ts';
-import { ask, expectSound, startCrashing } from './crash-checks.ts';
+import { ask, expectSound, longLease, startCrashing } from './crash-checks.ts';
 import { type ServerProcess, temporaryFolder } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -66,7 +66,8 @@ test('of two servers on one database, one that is stopped or killed while it beg
 }, async () => {
   const folder = await temporaryFolder();
   const database = await newDatabase();
-  const shared = { DATABASE_URL: database, SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+  const keyFile = await newMasterKey(folder);
+  const shared = { DATABASE_URL: database, SERVICE_MASTER_KEY_FILE: keyFile, ...longLease };
   const nodes = [await startCrashing(folder, shared), await startCrashing(folder, shared)];
   const { key = '' } = nodes[0] ?? {};
   const sql = knex({ client: 'pg', connection: database, pool: { min: 0, max: 3 } });

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { startGitServer, type TestGitServer } from '../contract-tests/git/start-git.ts';
 import type { SkillPage, SkillRepository } from './contract/api.ts';
-import { expectSound, startCrashing } from './crash-checks.ts';
+import { expectSound, longLease, startCrashing } from './crash-checks.ts';
 import { temporaryFolder } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -79,7 +79,8 @@ test('of two servers on one database one fetches, and one that was stopped write
   skip: inject('postgresUrl') === null,
 }, async () => {
   const folder = await temporaryFolder();
-  const shared = { DATABASE_URL: await newDatabase(), SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+  const keyFile = await newMasterKey(folder);
+  const shared = { DATABASE_URL: await newDatabase(), SERVICE_MASTER_KEY_FILE: keyFile, ...longLease };
   const one = await startCrashing(folder, shared);
   const other = await startCrashing(folder, shared);
   const [client, left] = [clientOf(one, one.key), clientOf(other, one.key)];

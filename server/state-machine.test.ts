@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, inject, test } from 'vitest';
 import { startUpstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { Session } from './contract/api.ts';
-import { expectSound, startCrashing } from './crash-checks.ts';
+import { expectSound, longLease, startCrashing } from './crash-checks.ts';
 import { scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
 import {
   clientOfAll,
@@ -72,11 +72,12 @@ async function startReal(
   const folder = await temporaryFolder();
   await writeSettings(folder, scriptedSettings(upstream.url));
   const at = database === 'SQLite' ? onSqlite(folder) : await onPostgres(folder);
-  const first = await startCrashing(folder, at.variables);
+  const variables = { ...at.variables, ...(count > 1 && longLease) };
+  const first = await startCrashing(folder, variables);
   const servers = [first];
-  while (servers.length < count) servers.push(await startCrashing(folder, at.variables));
+  while (servers.length < count) servers.push(await startCrashing(folder, variables));
   return {
-    ...{ upstream, folder, ...at, key: first.key, servers, client: clientOfAll(servers, first.key) },
+    ...{ upstream, folder, ...at, variables, key: first.key, servers, client: clientOfAll(servers, first.key) },
     ...{ restarts: 0, workspace: '', streams: new Map(), seen: new Map(), driven: new Map() },
   };
 }
