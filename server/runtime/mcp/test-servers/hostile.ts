@@ -109,13 +109,14 @@ function call(id: number | string, name: string, progressToken: string | undefin
   send({ id, result: { content: [{ type: 'text', text: environment }] } });
 }
 
-/** Longer than a call may be silent, but never silent for so long. */
+/** Longer than a call may be silent, but never silent for so long: in as many steps as the second argument says, or in six. */
 async function slow(id: number | string, progressToken: string | undefined): Promise<void> {
-  for (let progress = 1; progress <= 6; progress += 1) {
+  const total = Number(file) || 6;
+  for (let progress = 1; progress <= total; progress += 1) {
     await new Promise((resolve) => setTimeout(resolve, 250));
     send({
       method: 'notifications/progress',
-      params: { progressToken, progress, total: 6, message: 'working' },
+      params: { progressToken, progress, total, message: 'working' },
     });
   }
   send({ id, result: { content: [{ type: 'text', text: 'done in the end' }] } });
