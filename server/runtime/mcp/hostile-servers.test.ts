@@ -1,4 +1,5 @@
 /** MCP servers that do what no good one does: the agent goes on without them, and is told why. */
+import { randomInt } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -316,9 +317,12 @@ test('`mcp.*.args` are arguments as they stand: no shell sees them', async () =>
 
 test('`mcp` a server that the settings no longer name is gone with all that it started', async () => {
   const workspacePath = testWorkspace();
+  // Found again among the processes of the machine, where other tests may be at work.
+  const nap = String(randomInt(10_000_000, 20_000_000));
+  const sleepers = () => processesWith(nap);
   const servers = {
     stays: hostile('stays', join(workspacePath, 'pid')),
-    parent: hostile('has-children', join(workspacePath, 'pid')),
+    parent: { ...hostile('has-children', join(workspacePath, 'pid')), env: { NAP: nap } },
   };
   const mcp = testMcp(servers);
   expect(await mcp.tools({ workspacePath })).toHaveLength(2);
@@ -409,9 +413,4 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-}
-
-/** What the server with children has started. */
-function sleepers(): readonly string[] {
-  return processesWith('987654');
 }

@@ -20,7 +20,8 @@ if (file.includes('/')) appendFileSync(file, `${process.pid}\n`);
 if (deed === 'complains') process.stderr.write('the last words of a server\n');
 if (deed === 'ends-at-once' || deed === 'complains') process.exit(3);
 // A child of its own, which must not outlive it.
-if (deed === 'has-children') spawn('sleep', ['987654'], { detached: true, stdio: 'ignore' }).unref();
+if (deed === 'has-children')
+  spawn('sleep', [process.env.NAP ?? ''], { detached: true, stdio: 'ignore' }).unref();
 
 createInterface({ input: process.stdin }).on('line', (line) => answer(JSON.parse(line) as Message)); // the client is ours
 // Not even the end of its input makes it go.
