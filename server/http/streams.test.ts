@@ -326,7 +326,7 @@ test('a reader that takes nothing for long is told to resume, and holds nothing 
     }
   }
   // As long again the server waits for its last words to be read: at a loaded machine, too, that is enough.
-  const { port } = await serve(endless, { stallSeconds: 1, strict: false });
+  const { port } = await serve(endless, { stallSeconds: 4, strict: false });
   const socket = connect(port, '127.0.0.1').pause();
   socket.write(
     `GET ${events} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer login\r\nConnection: close\r\n\r\n`,
