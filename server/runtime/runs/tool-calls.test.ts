@@ -1,4 +1,5 @@
 /** The calls of one answer: what only reads runs beside its like, everything else in order, and results as they were asked for. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../clock.ts';
 import { createLog } from '../../log.ts';
@@ -12,6 +13,9 @@ import { createFileMemory } from '../tools/tools.ts';
 import { newProgress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
 import { callTools } from './tool-calls.ts';
+
+/** What a call has to say of itself: how long it takes, or which call has to end before it does. */
+type Lasts = number | string;
 
 /** Tools that say when they begin and end; `peek` only reads, `poke` does not. */
 function recorder() {
@@ -29,11 +33,12 @@ function recorder() {
       permission: null,
       async run() {
         // The input is what the test wrote.
-        const { id, ms } = input as { id: string; ms: number };
+        const { id, lasts } = input as { id: string; lasts: Lasts };
         atWork += 1;
         most = Math.max(most, atWork);
         log.push(`${id} begins`);
-        await new Promise((resolve) => setTimeout(resolve, ms));
+        if (typeof lasts === 'string') await expect.poll(() => log).toContain(`${lasts} ends`);
+        else await sleep(lasts);
         log.push(`${id} ends`);
         atWork -= 1;
         return { content: id, is_error: false };
@@ -43,7 +48,7 @@ function recorder() {
   return { log, most: () => most, tools: [tool('peek', true), tool('poke', false)] };
 }
 
-async function carryOut(calls: readonly (readonly [string, string, number])[]) {
+async function carryOut(calls: readonly (readonly [string, string, Lasts])[]) {
   const recorded = recorder();
   const transcript = createMemoryTranscript();
   await transcript.beginRun({
@@ -71,7 +76,7 @@ async function carryOut(calls: readonly (readonly [string, string, number])[]) {
     tracing: noTracing,
   } as unknown as RunScope; // as much of it as calls of such tools read
   const progress = newProgress('msg_1');
-  progress.pending = calls.map(([id, name, ms]) => ({ type: 'tool_use', id, name, input: { id, ms } }));
+  progress.pending = calls.map(([id, name, lasts]) => ({ type: 'tool_use', id, name, input: { id, lasts } }));
   await callTools(
     scope,
     createEventLog('run_1', transcript, 0, () => undefined),
@@ -82,7 +87,7 @@ async function carryOut(calls: readonly (readonly [string, string, number])[]) {
 
 test('reading calls run beside each other; their results stand as they were asked for', async () => {
   const { log, most, messages, progress } = await carryOut([
-    ['a', 'peek', 60],
+    ['a', 'peek', 'b'],
     ['b', 'peek', 5],
   ]);
   expect(log).toEqual(['a begins', 'b begins', 'b ends', 'a ends']);
