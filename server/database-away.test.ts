@@ -92,12 +92,19 @@ describe.skipIf(postgresUrl === null)('on PostgreSQL', () => {
       leave(proxy);
       const refused = await within(5000, async () => (await client.get('/ready')).status === 503);
       expect(refused, 'not ready within 5 s').toBe(true);
-      expect(await timed(2500, client.get('/ready'))).toMatchObject({
+      // A database that says nothing is waited for two seconds; the rest is for a machine that is busy with other tests.
+      expect(await timed(8000, client.get('/ready'))).toMatchObject({
         status: 503,
         body: { code: 'database_unavailable' },
       });
-      for (let time = 0; time < 5; time += 1)
-        expect(await timed(1000, client.get('/health'))).toMatchObject({ status: 200 });
+      const took: number[] = [];
+      for (let time = 0; time < 5; time += 1) {
+        const asked = performance.now();
+        expect(await client.get('/health')).toMatchObject({ status: 200 });
+        took.push(performance.now() - asked);
+      }
+      // None of them would be faster than the look at a silent database if it waited for one.
+      expect(Math.min(...took)).toBeLessThan(1000);
       const answers = await timed(20_000, callAll(client));
       for (const { status, body } of answers)
         expect({ status, code: body.code }).toEqual({ status: 503, code: 'database_unavailable' });
