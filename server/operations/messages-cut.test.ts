@@ -1,6 +1,7 @@
 /** Answers of the Messages surface that were cut or never end: none is told as complete, and half of a tool call least of all. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { cpuMsOf } from '../test-cpu.ts';
 import { type RawProvider, sayEvents, startRawProvider } from '../test-raw-provider.ts';
 
 let provider: RawProvider;
@@ -236,11 +237,12 @@ test('thousands of instructions between the messages are read in one pass', asyn
   const { tools: _unused, ...body } = request();
   const said = { role: 'system', content: 'a', clear_at: 'next_user_message' };
   const messages = [...body.messages, ...Array.from({ length: 20_000 }, () => said)];
-  const begun = performance.now();
-  const { status } = await app.request('POST', '/v1/messages/count_tokens', {
-    token: ada.token,
-    body: { model: 'chat:m', messages },
+  const spent = await cpuMsOf(async () => {
+    const { status } = await app.request('POST', '/v1/messages/count_tokens', {
+      token: ada.token,
+      body: { model: 'chat:m', messages },
+    });
+    expect(status).toBe(200);
   });
-  expect(status).toBe(200);
-  expect(performance.now() - begun).toBeLessThan(2000);
+  expect(spent).toBeLessThan(2000);
 });
