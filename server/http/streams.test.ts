@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ServerEvent } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { revokedWithinMs } from '../test-revocation.ts';
 import type { AnyCall } from './ports.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from './test-server.ts';
 
@@ -422,7 +423,7 @@ describe('streams that have to end', () => {
     const started = Date.now();
     server.callers.delete('key');
     expect((await mine).text).toMatch(/event: error\ndata: \{"error":"credential_invalid: [^"]+"\}\n\n$/);
-    expect(Date.now() - started).toBeLessThan(5000);
+    expect(Date.now() - started).toBeLessThan(revokedWithinMs);
     const received: string[] = [];
     const write = (text: string) => void received.push(text);
     const reading = other.body?.pipeThrough(new TextDecoderStream()).pipeTo(new WritableStream({ write }));
@@ -448,7 +449,7 @@ describe('streams that have to end', () => {
     await begun.promise;
     server.callers.delete('key');
     await expect
-      .poll(() => server.log.some((line) => line.route !== undefined), { timeout: 6000 })
+      .poll(() => server.log.some((line) => line.route !== undefined), { timeout: revokedWithinMs })
       .toBe(true);
     socket.destroy();
   });
