@@ -39,7 +39,8 @@ describe.each(databases)('on %s', (database) => {
             );
     expect(done.body?.code ?? null).toBeNull();
     await expect.poll(() => left.goesOn(), { timeout: 20_000 }).toBe(false);
-    expect(await kept.goesOn()).toBe(true);
+    // A busy machine may keep it from its work for longer than one look takes.
+    await expect.poll(() => kept.goesOn(), { timeout: 20_000 }).toBe(true);
   });
 });
 
