@@ -159,13 +159,16 @@ describe.each(databases)('after %s has held everything up', (dialect) => {
     await upstream.script([
       { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: [{ name: 'agent', arguments: errand }] } },
       { when: { last_user: '^Go' }, reply: { text: 'It said: {{last_tool_result}}' } },
-      { times: 1, reply: { text: 'Half of it.', hold_after_chunks: 1 } },
+      { name: 'half', times: 1, reply: { text: 'Half of it.', hold_after_chunks: 1 } },
       { reply: { text: 'All of it.' } },
     ]);
     const { get, query, events, stall } = await open(dialect);
     const runId = await query();
     const started = async () => (await events(runId)).find(({ type }) => type === 'agent_started');
     await expect.poll(started, patience).toBeDefined();
+    // Else it would be asked for the half only when it is taken over, and nobody would let that go on.
+    const asked = async () => (await upstream.requests()).map(({ rule }) => rule);
+    await expect.poll(asked, patience).toContain('half');
     await stall();
     await expect.poll(async () => (await get(`/runs/${runId}`)).status, patience).toBe('completed');
     const told = await events(runId);
