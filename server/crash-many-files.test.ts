@@ -54,11 +54,11 @@ test('of files in every format, real and broken ones among them, each is ready o
     expect(status).toBe(202);
     await killAfterHalf();
   }
-  while ((await done(clientOf(server, key), path)) < names.size) {
+  // Where this process was kept from looking, all may be done by then: it is killed all the same.
+  while (!killed || (await done(clientOf(server, key), path)) < names.size) {
     await killAfterHalf();
     await sleep(50);
   }
-  expect(killed).toBe(true);
   const spent = meter.stop();
   const documents = await documentsOf(clientOf(server, key), path);
   expect(documents.map(({ title }) => title).toSorted()).toEqual([...names.keys()].toSorted());
