@@ -1,7 +1,7 @@
 /** What is done about models that do not answer: asked again with pauses, replaced, or given up in time. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import { dialects, doneOf, errorOf, eventsOf, modelRuntime, told } from '../test-models.ts';
 import { testQuery } from '../test-query.ts';
@@ -158,11 +158,12 @@ describe.each(dialects)('a call that fails (%s)', (type) => {
 });
 
 test('a provider that nobody listens for is asked again too', async () => {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo; // it listens on a port
-  await new Promise((resolve) => server.close(resolve));
-  const { ask } = await modelRuntime(upstream, { provider: { base_url: `http://127.0.0.1:${port}/v1` } });
+  // As long as a connection goes out from a port, nobody comes to listen on it.
+  const connection = connect(Number(new URL(upstream.url).port), '127.0.0.1');
+  onTestFinished(() => void connection.destroy());
+  await once(connection, 'connect');
+  const provider = { base_url: `http://127.0.0.1:${connection.localPort}/v1` };
+  const { ask } = await modelRuntime(upstream, { provider });
   const events = await ask('Hi');
   expect(told(events, 'model_retried')).toHaveLength(3);
   expect(errorOf(events)).toMatch(/^provider_failed: /);
