@@ -20,11 +20,14 @@ async function newJob(client: Client, more: object): Promise<string> {
   return made.body.id;
 }
 
+/** Long enough to ask for a job, on a busy machine too: none is made for the past. */
+const untilDueMs = 5000;
+
 /** Jobs that are all due within the next seconds, once each. */
 async function manyJobs(client: Client): Promise<string[]> {
   const jobs: string[] = [];
   for (let count = 0; count < atOnce; count += 1) {
-    const run_at = new Date(Date.now() + 2500 + count * 100).toISOString();
+    const run_at = new Date(Date.now() + untilDueMs + count * 100).toISOString();
     jobs.push(await newJob(client, { name: `Job ${count}`, run_at }));
   }
   return jobs;
@@ -53,7 +56,7 @@ test('times that come while the server is killed run once each when it is back',
   const jobs = await manyJobs(clientOf(first, first.key));
   const { key } = first;
   // Some have begun by then, and some have not.
-  await sleep(3000);
+  await sleep(untilDueMs + 500);
   await first.kill9();
   await expectSound(join(folder, 'data/service.db'));
   const second = await startCrashing(folder);
@@ -109,7 +112,7 @@ test('of two servers on one database, one that is stopped or killed while it beg
 
   // Both take what is due, and one of them dies in the middle of it.
   const jobs = await manyJobs(survivor);
-  await sleep(3000);
+  await sleep(untilDueMs + 500);
   const victim = nodes[1] as ServerProcess; // there are two
   const left = clientOfOther(victim);
   await victim.kill9();
