@@ -308,6 +308,17 @@ test('repetition ends at its limit with the last error', async () => {
   expect(server.received).toHaveLength(4);
 });
 
+test('a member of retries that is undefined counts as not given, and what can be no number of times is refused', async () => {
+  const retries = { baseDelayMs: 1, ...({ limit: undefined } as object) };
+  const { client, server } = await talk((_, response) => sendProblem(response, 503, 'draining'), { retries });
+  expect(await errorOf(client.GET('/ready'))).toMatchObject({ code: 'draining' });
+  expect(server.received).toHaveLength(5);
+  for (const limit of [Number.NaN, -1])
+    expect(() => createServiceClient({ baseUrl: server.url, retries: { limit } })).toThrow(
+      `retries.limit is ${limit}`,
+    );
+});
+
 test.each([
   ['seconds', () => '1', 990],
   // A date has no fractions of a second, so that two seconds ahead is more than one from now.

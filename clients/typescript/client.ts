@@ -10,7 +10,7 @@ import createClient, {
 import { callOf, serviceErrorOf, unexpectedForm } from './errors.ts';
 import type { paths } from './generated/api.ts';
 import { RepeatableRequest } from './repeatable-request.ts';
-import { defaultRetries, type RetryPolicy, type Send, withRetries } from './retries.ts';
+import { policyOf, type RetryPolicy, type Send, withRetries } from './retries.ts';
 
 /** Where the service is, and how to speak to it. */
 export interface ClientOptions {
@@ -97,7 +97,7 @@ export type ServiceClient = { readonly [M in Method as Uppercase<M>]: Call<M> } 
 
 /** Makes a client. It holds no connection and need not be closed. */
 export function createServiceClient(options: ClientOptions): ServiceClient {
-  const retries = { ...defaultRetries, ...options.retries };
+  const retries = policyOf(options.retries ?? {});
   const client = createClient<paths>({
     baseUrl: absolute(options.baseUrl),
     headers: options.headers ?? {},

@@ -12,7 +12,7 @@ export interface RetryPolicy {
   readonly maxDelayMs: number;
 }
 
-export const defaultRetries: RetryPolicy = { limit: 4, baseDelayMs: 250, maxDelayMs: 30_000 };
+const defaultRetries: RetryPolicy = { limit: 4, baseDelayMs: 250, maxDelayMs: 30_000 };
 
 /** Sends one request. */
 export type Send = (request: Request) => Promise<Response>;
@@ -37,6 +37,19 @@ const refusedBeforeActing = new Set<unknown>(['draining', 'overloaded']);
 /** Whether a status is one that passes by itself. */
 export function isPassing(status: number): boolean {
   return passingStatuses.has(status);
+}
+
+/** The whole policy. What a caller hands on from settings of its own may be undefined, though it is there. */
+export function policyOf(given: Partial<RetryPolicy>): RetryPolicy {
+  const { limit, baseDelayMs, maxDelayMs } = defaultRetries;
+  const policy = {
+    limit: given.limit ?? limit,
+    baseDelayMs: given.baseDelayMs ?? baseDelayMs,
+    maxDelayMs: given.maxDelayMs ?? maxDelayMs,
+  };
+  for (const [name, value] of Object.entries(policy))
+    if (!(value >= 0)) throw new TypeError(`retries.${name} is ${value}; it has to be 0 or more.`);
+  return policy;
 }
 
 /** Wraps `send` so that it repeats by the policy. Network failures leave it as `ConnectionError`. */
