@@ -343,6 +343,20 @@ test('a wait longer than the longest allowed is left to the caller', async () =>
   expect(server.received).toHaveLength(1);
 });
 
+test('a wait that is longer than a timer can hold is no short one', async () => {
+  const headers = { 'Retry-After': '3000000' };
+  const retries = { baseDelayMs: 1, maxDelayMs: Number.POSITIVE_INFINITY };
+  const { client, server } = await talk(
+    (_, response) => sendProblem(response, 429, 'rate_limited', headers),
+    {
+      retries,
+    },
+  );
+  const call = client.GET('/health', { signal: AbortSignal.timeout(300) });
+  await expect(call).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }));
+  expect(server.received).toHaveLength(1);
+});
+
 test('a signal ends the wait for a repetition, and a call under way, with its own reason', async () => {
   const { client } = await talk((request, response) => {
     if (request.url === '/health') sendProblem(response, 429, 'too_many_streams', { 'Retry-After': '19' });

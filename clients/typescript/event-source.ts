@@ -1,6 +1,7 @@
 /** Server-sent events out of bytes, and the end of a connection that nothing comes through any more. */
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { ConnectionError } from './errors.ts';
+import { timerMs } from './timers.ts';
 
 /** How a connection is watched. */
 export interface Watch {
@@ -51,7 +52,7 @@ function readBytes(
     };
     const onAbort = () => settle(() => reject(signal?.reason));
     const silent = () => new ConnectionError(`Nothing came through the stream for ${idleTimeoutMs} ms.`);
-    const timer = setTimeout(() => settle(() => reject(silent())), idleTimeoutMs);
+    const timer = setTimeout(() => settle(() => reject(silent())), timerMs(idleTimeoutMs));
     signal?.addEventListener('abort', onAbort, { once: true });
     reader.read().then(
       ({ done, value }) => settle(() => resolve(done ? null : value)),

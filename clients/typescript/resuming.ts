@@ -4,7 +4,8 @@ import type { Answer, ServiceClient } from './client.ts';
 import { type BrokenStreamError, ConnectionError, ServiceError, unexpectedForm } from './errors.ts';
 import { readServerSentEvents } from './event-source.ts';
 import type { StreamError } from './generated/api.ts';
-import { backOffMs, isPassing, sleep } from './retries.ts';
+import { backOffMs, isPassing } from './retries.ts';
+import { sleep } from './timers.ts';
 
 export interface StreamOptions {
   /** Closes the connection; a run goes on unless it is interrupted. */

@@ -1,6 +1,7 @@
 /** Repeats what may be repeated: calls that were refused before they acted, and calls that do the same twice as once. */
 import { ConnectionError, callOf, retryAfterSeconds } from './errors.ts';
 import { RepeatableRequest } from './repeatable-request.ts';
+import { sleep } from './timers.ts';
 
 /** How often and how patiently a call is repeated. */
 export interface RetryPolicy {
@@ -73,22 +74,6 @@ export function withRetries(send: Send, policy: RetryPolicy): Send {
 export function backOffMs(attempt: number, { baseDelayMs, maxDelayMs }: RetryPolicy): number {
   const longest = Math.min(maxDelayMs, baseDelayMs * 2 ** attempt);
   return longest * (0.5 + Math.random() / 2);
-}
-
-/** Waits, but not longer than the signal lets it. */
-export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
-    const onAbort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', onAbort);
-      resolve();
-    }, milliseconds);
-    signal?.addEventListener('abort', onAbort, { once: true });
-  });
 }
 
 async function outcomeOf(send: Send, request: Request, isStreamed: boolean): Promise<Outcome> {

@@ -364,6 +364,16 @@ test('a silent connection counts as lost', async () => {
   expect(server.received).toHaveLength(2);
 });
 
+test('where no silence is too long, a connection may be silent', async () => {
+  const { client, server } = await talk((_, response) => {
+    openStream(response);
+    setTimeout(() => response.end(whole.join('')), 100);
+  });
+  const events = streamQuery(client, query, { idleTimeoutMs: Number.POSITIVE_INFINITY });
+  expect(named(await Array.fromAsync(events))).toEqual(names);
+  expect(server.received).toHaveLength(1);
+});
+
 test('a query that is refused, or whose connection is cut before the answer, is not sent again', async () => {
   const { client, server } = await talk((_, response, count) => {
     if (count === 0) response.destroy();

@@ -1,0 +1,25 @@
+/** Waits of any length: a timer by itself can hold 24 days, and fires at once where it is given more. */
+
+/** The 32 bits of setTimeout; what is longer, it takes for one millisecond. */
+const longestMs = 2 ** 31 - 1;
+
+/** A wait as setTimeout can hold it. Whoever waits for longer than it holds may as well look again then. */
+export function timerMs(milliseconds: number): number {
+  return Math.min(milliseconds, longestMs);
+}
+
+/** Waits, but not longer than the signal lets it. */
+export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    }, timerMs(milliseconds));
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
