@@ -259,6 +259,26 @@ test.each([
   expect(server.received).toHaveLength(times);
 });
 
+test('a refusal whose body breaks off is repeated as any other', async () => {
+  const { client, server } = await talk(
+    (_, response, count) => {
+      if (count > 0) return sendJson(response, 200, {});
+      response.writeHead(503, { 'Content-Type': 'application/problem+json', 'Content-Length': '1000' });
+      response.write('{', () => response.destroy());
+    },
+    {
+      async fetch(request) {
+        const response = await fetch(request);
+        // Until it is known that nothing more comes.
+        if (!response.ok) await response.clone().text().catch(() => undefined);
+        return response;
+      },
+    },
+  );
+  await client.GET('/health');
+  expect(server.received).toHaveLength(2);
+});
+
 test('JSON that has no end is no answer', async () => {
   const { client } = await talk((_, response) => {
     response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"id":"ses_1"');

@@ -64,7 +64,8 @@ export function withRetries(send: Send, policy: RetryPolicy): Send {
       request.signal.throwIfAborted();
       const delay = isLast ? null : await delayBeforeNext(request, outcome, attempt, policy);
       if (delay === null) return answerOf(request, outcome);
-      if ('response' in outcome) await outcome.response.body?.cancel();
+      // A body that has broken off says so once more.
+      if ('response' in outcome) await outcome.response.body?.cancel().catch(() => undefined);
       await sleep(delay, request.signal);
     }
   };
