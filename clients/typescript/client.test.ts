@@ -270,7 +270,11 @@ test('a refusal whose body breaks off is repeated as any other', async () => {
       async fetch(request) {
         const response = await fetch(request);
         // Until it is known that nothing more comes.
-        if (!response.ok) await response.clone().text().catch(() => undefined);
+        if (!response.ok)
+          await response
+            .clone()
+            .text()
+            .catch(() => undefined);
         return response;
       },
     },

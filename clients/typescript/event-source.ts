@@ -12,9 +12,12 @@ export interface Watch {
   heard(): void;
 }
 
+/** What an event ends with: two ends of lines, each of which may be of two characters. */
+const emptyLine = /(?:\r\n|\r(?!\n)|\n){2}$/;
+
 /**
- * The events of one connection until it ends; comments are swallowed, and so is an event that was cut off. A lost or
- * silent connection is a `ConnectionError`. Breaking out of the loop, or the signal, closes the connection.
+ * The events of one connection until it ends; comments are swallowed. A lost or silent connection is a `ConnectionError`,
+ * and so is one that ends within an event. Breaking out of the loop, or the signal, closes the connection.
  */
 export async function* readServerSentEvents(
   body: ReadableStream<Uint8Array>,
@@ -24,12 +27,18 @@ export async function* readServerSentEvents(
   const decoder = new TextDecoder();
   const complete: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (event) => complete.push(event) });
+  let last = '\n\n';
   try {
     for (;;) {
       const bytes = await readBytes(reader, watch);
-      if (bytes === null) return;
+      if (bytes === null) {
+        if (emptyLine.test(last)) return;
+        throw new ConnectionError('The stream ended within an event.');
+      }
       watch.heard();
-      parser.feed(decoder.decode(bytes, { stream: true }));
+      const text = decoder.decode(bytes, { stream: true });
+      last = (last + text).slice(-4);
+      parser.feed(text);
       yield* complete.splice(0);
     }
   } finally {

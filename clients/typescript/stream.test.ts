@@ -128,6 +128,22 @@ test('a stream that is cut after every event still gives each once and in order'
   expect(server.received.map(({ headers }) => headers['last-event-id'])).toEqual([undefined, '1', '2', '3']);
 });
 
+test.each([
+  ['LF', '\n'],
+  ['CR', '\r'],
+  ['CRLF', '\r\n'],
+])('a replay that ends within an event is continued, where lines end with %s', async (_, lineEnd) => {
+  const lines = (frames: readonly string[]) => frames.join('').replaceAll('\n', lineEnd);
+  const { client, server } = await talk((request, response) => {
+    openStream(response);
+    if (request.headers['last-event-id'] === '1') response.end(lines(whole.slice(1, 3)));
+    else response.end(lines([...whole.slice(0, 1), 'id: 2\ndata: {"type":"text_delta"}\n']));
+  });
+  const events = await Array.fromAsync(streamRunEvents(client, 'run_1', { follow: false }));
+  expect(named(events)).toEqual(names.slice(0, 3));
+  expect(server.received).toHaveLength(2);
+});
+
 test('events that come again are not delivered again', async () => {
   const { client } = await talk(async (request, response) => {
     if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 2));
