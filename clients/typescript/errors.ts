@@ -60,10 +60,13 @@ export class ConnectionError extends Error {
 export class BrokenStreamError extends Error {
   /** The run behind the stream, where the server named one. */
   readonly runId: string | null;
-  /** The last event that was delivered; `streamRunEvents` with it as `after` continues from there. */
-  readonly lastEventId: number;
+  /**
+   * The last event that was delivered; `streamRunEvents` or `streamEvents` with it as `after` continues from there. Null
+   * where a workspace told nothing yet: going on begins as before.
+   */
+  readonly lastEventId: number | null;
 
-  constructor(message: string, runId: string | null, lastEventId: number, cause?: unknown) {
+  constructor(message: string, runId: string | null, lastEventId: number | null, cause?: unknown) {
     super(message, { cause });
     this.name = 'BrokenStreamError';
     this.runId = runId;

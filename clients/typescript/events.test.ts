@@ -140,6 +140,18 @@ test('a workspace that cannot be reached any more is given up, and the error say
   expect(server.received.length).toBeGreaterThan(2);
 });
 
+test('where nothing could be read, going on begins as before, and not at the first event of all', async () => {
+  const { client, server } = await talk((_, response, count) => {
+    openStream(response, null);
+    response.end(count === 0 ? 'id: 7\nevent: opened\ndata: {\n\n' : told(8));
+  });
+  const error: unknown = await read(streamEvents(client)).catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({ runId: null, lastEventId: null });
+  const after = (error as BrokenStreamError).lastEventId; // as the line above says
+  expect(named(await read(streamEvents(client, { after }), 1))).toEqual(['8 workspace']);
+  expect(server.received.map(({ headers }) => headers['last-event-id'])).toEqual([undefined, undefined]);
+});
+
 test('what is no stream is an error, and so is an event that is no JSON', async () => {
   const { client } = await talk((request, response) => {
     if (request.url.includes('types=a')) return sendJson(response, 200, {});

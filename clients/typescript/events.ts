@@ -32,7 +32,7 @@ export interface WorkspaceEventsOptions extends StreamOptions {
   /** Only events of these types, as `permission_requested` or `run_ended`. */
   readonly types?: readonly string[];
   /** The number of the last event already seen; now if absent, or with `follow: false` from the oldest that is kept. */
-  readonly after?: number;
+  readonly after?: number | null;
   /** False replays what is stored and ends. */
   readonly follow?: boolean;
 }
@@ -77,14 +77,15 @@ function nextEvent(reading: Reading<StreamedEvent>, message: EventSourceMessage)
   if (id !== null && reading.cursor !== null && id <= reading.cursor) return null;
   if (name === 'error') return { id: null, event: 'error', data: failureOf(reading, message) };
   if (id === null) return null;
-  // Of any name: `passed` is there for its number alone.
-  reading.cursor = id;
-  if (name !== 'opened' && name !== 'workspace') return null;
+  const isKnown = name === 'opened' || name === 'workspace';
   // The contract says which data belongs to which name.
-  return { id, event: name, data: parse(message, reading) } as StreamedEvent;
+  const event = isKnown ? ({ id, event: name, data: parse(message, reading) } as StreamedEvent) : null;
+  // Of any name: `passed` is there for its number alone. Only now: what could not be read is not behind us.
+  reading.cursor = id;
+  return event;
 }
 
 function broken(what: string, cursor: number | null, cause?: unknown): BrokenStreamError {
   const where = cursor === null ? '' : ` The workspace was read up to event ${cursor}.`;
-  return new BrokenStreamError(`${what}${where}`, null, cursor ?? 0, cause);
+  return new BrokenStreamError(`${what}${where}`, null, cursor, cause);
 }

@@ -291,6 +291,16 @@ test.each([
   await expect(Array.fromAsync(streamQuery(client, query))).rejects.toThrow(message);
 });
 
+test('an event that cannot be read is not passed over where the run is read on', async () => {
+  const { client } = await talk((_, response) => {
+    openStream(response);
+    response.end(`${whole[0]}id: 2\ndata: {"type":\n\n`);
+  });
+  const { read, error } = await readUntilFailure(streamQuery(client, query));
+  expect(read).toEqual(['1 runtime']);
+  expect(error).toMatchObject({ runId: 'run_1', lastEventId: 1 });
+});
+
 test('a stream that brings nothing new any more is given up, and says so', async () => {
   const { client, server } = await talk(async (request, response) => {
     if (request.method === 'POST') await sendAndCut(response, whole.slice(0, 2));

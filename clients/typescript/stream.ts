@@ -45,7 +45,7 @@ export type RunEvent = {
 
 export interface RunEventsOptions extends StreamOptions {
   /** The number of the last event already seen; 0, from the beginning, if absent. */
-  readonly after?: number;
+  readonly after?: number | null;
   /** False replays what is stored and ends. */
   readonly follow?: boolean;
 }
@@ -70,9 +70,9 @@ export async function* streamQuery(
 export async function* streamRunEvents(
   client: ServiceClient,
   runId: string,
-  { after = 0, follow = true, ...options }: RunEventsOptions = {},
+  { after, follow = true, ...options }: RunEventsOptions = {},
 ): AsyncGenerator<RunEvent, void, undefined> {
-  const run = { client, runId, follow, options, cursor: after };
+  const run = { client, runId, follow, options, cursor: after ?? 0 };
   yield* readOn(readingOf(run), await connect(run, runId));
 }
 
@@ -131,16 +131,15 @@ async function connect({ client, cursor, follow, options }: ReadRun, runId: stri
 function nextEvent(reading: RunReading, message: EventSourceMessage): RunEvent | null {
   const { event: name = 'message' } = message;
   const id = numberOf(message, reading);
-  if (id !== null) {
-    if (id <= reading.cursor) return null;
-    if (id > reading.cursor + 1)
-      throw reading.broken(`Event ${id} came where ${reading.cursor + 1} was due.`);
-    reading.cursor = id;
-  }
-  if (!isKnown(name)) return null;
+  if (id !== null && id <= reading.cursor) return null;
+  if (id !== null && id > reading.cursor + 1)
+    throw reading.broken(`Event ${id} came where ${reading.cursor + 1} was due.`);
   if (name === 'error' && id === null) return { id, event: name, data: failureOf(reading, message) };
   // The contract says which data belongs to which name.
-  const event = { id, event: name, data: parse(message, reading) } as RunEvent;
+  const event = isKnown(name) ? ({ id, event: name, data: parse(message, reading) } as RunEvent) : null;
+  // Only now: what could not be read is not behind us.
+  if (id !== null) reading.cursor = id;
+  if (event === null) return null;
   reading.ended = name === 'done' || name === 'error';
   return event;
 }
