@@ -283,9 +283,13 @@ test('a refusal whose body breaks off is repeated as any other', async () => {
   expect(server.received).toHaveLength(2);
 });
 
-test('JSON that has no end is no answer', async () => {
-  const { client } = await talk((_, response) => {
-    response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"id":"ses_1"');
+test.each([
+  ['has no end', '{"id":"ses_1"', {}],
+  ['is not there', '', {}],
+  ['is empty', '', { 'Content-Length': '0' }],
+])('JSON that %s is no answer', async (_, body, headers) => {
+  const { client } = await talk((_request, response) => {
+    response.writeHead(200, { 'Content-Type': 'application/json', ...headers }).end(body);
   });
   const error = await errorOf(client.GET('/health'));
   expect(error).toMatchObject({ status: 200, code: 'unrecognized_answer' });

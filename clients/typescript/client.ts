@@ -160,11 +160,11 @@ const refuse: Middleware = {
   },
 };
 
-/** A proxy may end what it has not got to the end of as if that were all. */
+/** A proxy may end what it has not got to the end of, or got nothing of, as if that were all. */
 async function refuseBroken(request: Request, response: Response): Promise<void> {
   const text = await response.clone().text();
   try {
-    if (text !== '') JSON.parse(text);
+    JSON.parse(text);
   } catch {
     throw unexpectedForm(callOf(request), response, 'JSON to its end');
   }

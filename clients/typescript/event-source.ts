@@ -17,7 +17,7 @@ const emptyLine = /(?:\r\n|\r(?!\n)|\n){2}$/;
 
 /**
  * The events of one connection until it ends; comments are swallowed. A lost or silent connection is a `ConnectionError`,
- * and so is one that ends within an event. Breaking out of the loop, or the signal, closes the connection.
+ * and so is one that ends within an event or before anything came: a stream begins with a comment. Breaking out of the loop, or the signal, closes the connection.
  */
 export async function* readServerSentEvents(
   body: ReadableStream<Uint8Array>,
@@ -27,7 +27,7 @@ export async function* readServerSentEvents(
   const decoder = new TextDecoder();
   const complete: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (event) => complete.push(event) });
-  let last = '\n\n';
+  let last = '';
   try {
     for (;;) {
       const bytes = await readBytes(reader, watch);

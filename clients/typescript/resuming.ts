@@ -106,12 +106,13 @@ async function* readConnection<Event>(
 /** The stream of an answer that is one, in the version that this client reads. */
 export async function opened(
   call: string,
-  { data, response }: Answer<Connection | null>,
+  { data, response }: Answer<Connection | null | undefined>,
 ): Promise<Connection> {
   const type = response.headers.get('Content-Type') ?? '';
   const version = response.headers.get('X-SSE-Version') ?? '1';
-  if (data !== null && /^text\/event-stream\s*(;|$)/i.test(type) && version === '1') return data;
-  await data?.cancel();
+  // Without a body it has been lost already, which is found out where it is read.
+  if (/^text\/event-stream\s*(;|$)/i.test(type) && version === '1') return data ?? new Blob([]).stream();
+  await data?.cancel().catch(() => undefined);
   if (version === '1') throw unexpectedForm(call, response, 'a stream');
   throw new Error(
     `The server streams in version ${version}; this client reads version 1. Update the client.`,

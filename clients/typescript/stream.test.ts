@@ -144,6 +144,22 @@ test.each([
   expect(server.received).toHaveLength(2);
 });
 
+test.each([
+  ['with a length of 0', { 'Content-Length': '0' }],
+  ['that ends before anything came', {}],
+])('a stream %s is a lost connection', async (_, headers) => {
+  const { client, server } = await talk((_request, response, count) => {
+    const all = { 'Content-Type': 'text/event-stream', 'X-Run-Id': 'run_1', ...headers };
+    if (count % 2 === 0) return void response.writeHead(200, all).end();
+    openStream(response);
+    response.end(whole.join(''));
+  });
+  expect(named(await Array.fromAsync(streamQuery(client, query)))).toEqual(names);
+  const replay = streamRunEvents(client, 'run_1', { follow: false });
+  expect(named(await Array.fromAsync(replay))).toEqual(names);
+  expect(server.received).toHaveLength(4);
+});
+
 test('events that come again are not delivered again', async () => {
   const { client } = await talk(async (request, response) => {
     if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 2));
