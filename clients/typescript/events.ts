@@ -61,7 +61,7 @@ export async function* streamEvents(
     ...{ client, follow, options, connect },
     cursor: after ?? null,
     ended: false,
-    heardAt: 0,
+    livedMs: 0,
     next: (message) => nextEvent(reading, message),
     // It has no end of its own.
     isReadToItsEnd: async () => false,

@@ -27,8 +27,8 @@ export interface Reading<Event> {
   cursor: number | null;
   /** Whether the last event of all was delivered. */
   ended: boolean;
-  /** When the last byte came. */
-  heardAt: number;
+  /** How long the last connection lived, from its opening to its last byte. */
+  livedMs: number;
   /** Continues behind the cursor; null where nothing can be continued. */
   readonly connect: (() => Promise<Connection>) | null;
   /** The event to deliver, with the cursor moved; null for one to pass over. */
@@ -52,12 +52,13 @@ export async function* readOn<Event>(
   const { reconnectLimit = 8, idleTimeoutMs = defaultIdleTimeoutMs } = options;
   let open = async (): Promise<Connection> => first;
   for (let fruitless = 0; ; fruitless += 1) {
-    const before = { cursor: reading.cursor, time: performance.now() };
+    const { cursor } = reading;
+    reading.livedMs = 0;
     const failure = yield* readOnce(reading, open);
     if (failure === null) return;
     // A connection that lived long was no failure: proxies cut what is long, and people think long.
-    const lived = reading.heardAt - before.time > idleTimeoutMs / 2;
-    if (reading.cursor !== before.cursor || lived) fruitless = 0;
+    const lived = reading.livedMs > Math.min(idleTimeoutMs, defaultIdleTimeoutMs) / 2;
+    if (reading.cursor !== cursor || lived) fruitless = 0;
     if (connect === null || fruitless >= reconnectLimit) throw lost(reading, failure.cause);
     const askedMs = waitAskedMs(failure.cause);
     if (askedMs > client.retries.maxDelayMs) throw lost(reading, failure.cause);
@@ -92,8 +93,9 @@ async function* readConnection<Event>(
   connection: Connection,
 ): AsyncGenerator<Event, void, undefined> {
   const { idleTimeoutMs = defaultIdleTimeoutMs, signal } = reading.options;
+  const openedAt = performance.now();
   const heard = () => {
-    reading.heardAt = performance.now();
+    reading.livedMs = performance.now() - openedAt;
   };
   for await (const message of readServerSentEvents(connection, { idleTimeoutMs, signal, heard })) {
     const event = reading.next(message);

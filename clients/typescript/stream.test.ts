@@ -395,6 +395,16 @@ test('connections that last are no failures, however many there are', async () =
   expect(server.received).toHaveLength(7);
 });
 
+test('a server that takes long to answer, and then brings nothing new, is given up', async () => {
+  const { client, server } = await talk((_, response) => {
+    setTimeout(sendAndCut, 120, response, [': keepalive\n\n']);
+  });
+  const options = { reconnectLimit: 1, idleTimeoutMs: 200, signal: AbortSignal.timeout(5_000) };
+  const { error } = await readUntilFailure(streamQuery(client, query, options));
+  expect(error).toBeInstanceOf(BrokenStreamError);
+  expect(server.received).toHaveLength(2);
+});
+
 test('a silent connection counts as lost', async () => {
   const { client, server } = await talk((request, response) => {
     openStream(response);

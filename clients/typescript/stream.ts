@@ -97,7 +97,7 @@ function readingOf(run: ReadRun): RunReading {
   const reading: RunReading = {
     ...run,
     ended: false,
-    heardAt: 0,
+    livedMs: 0,
     connect: runId === null ? null : () => connect(reading, runId),
     next: (message) => nextEvent(reading, message),
     isReadToItsEnd: () => isReadToItsEnd(reading),
