@@ -17,6 +17,7 @@ const remedies: Readonly<Record<string, string>> = {
 /** The failure to end the command with; what is none of the service's own comes back as it is. */
 export function failureOf(error: unknown): unknown {
   if (error instanceof ServiceError) return failureOfRefusal(error);
+  if (error instanceof BrokenStreamError && isForGood(error.cause)) return failureOf(error.cause);
   if (error instanceof ConnectionError || error instanceof BrokenStreamError)
     return new CommandFailure(error.message, exitCodes.unreachable);
   return error;
@@ -26,6 +27,12 @@ export function failureOf(error: unknown): unknown {
 export function failureOfRun(words: string): CommandFailure {
   const [, code = '', sentence = words] = /^([a-z_]+): (.*)$/s.exec(words) ?? [];
   return new CommandFailure(withRemedy(code, sentence));
+}
+
+/** What ended a stream and is there at the next call too: what to do about it is the same. */
+function isForGood(cause: unknown): boolean {
+  const isRefusal = cause instanceof ServiceError && cause.status < 500 && cause.status !== 429;
+  return isRefusal || cause instanceof CommandFailure;
 }
 
 function failureOfRefusal({ status, code, detail, requestId }: ServiceError): CommandFailure {

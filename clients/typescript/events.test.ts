@@ -117,13 +117,14 @@ test('an error that is no passing one is the last event', async () => {
 test.each([
   [410, 'events_expired'],
   [401, 'credential_invalid'],
-])('a refusal with %i when it connects again is thrown', async (status, code) => {
+])('a refusal with %i when it connects again is thrown, with where to go on', async (status, code) => {
   const { client } = await talk((_, response, count) => {
     if (count > 0) return sendProblem(response, status, code);
     openStream(response, null);
     response.end(told(1));
   });
-  await expect(read(streamEvents(client))).rejects.toMatchObject({ status, code });
+  const error = { name: 'BrokenStreamError', lastEventId: 1, cause: { status, code } };
+  await expect(read(streamEvents(client))).rejects.toMatchObject(error);
 });
 
 test('a workspace that cannot be reached any more is given up, and the error says where to go on', async () => {

@@ -79,12 +79,28 @@ async function* readOnce<Event>(
 ): AsyncGenerator<Event, { readonly cause: unknown } | null, undefined> {
   const { cursor, follow } = reading;
   try {
-    yield* readConnection(reading, await open());
+    yield* readConnection(reading, await goingOn(reading, open));
     if (reading.ended || !follow) return null;
-    return reading.cursor === cursor && (await reading.isReadToItsEnd()) ? null : { cause: undefined };
+    const isOver = reading.cursor === cursor && (await goingOn(reading, reading.isReadToItsEnd));
+    return isOver ? null : { cause: undefined };
   } catch (cause) {
     if (!passes(cause)) throw cause;
     return { cause };
+  }
+}
+
+/** What fails here for good ends the stream, and says like any other end where it can be read on. */
+async function goingOn<Result>(
+  { options, broken }: Pick<Reading<unknown>, 'options' | 'broken'>,
+  step: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await step();
+  } catch (cause) {
+    options.signal?.throwIfAborted();
+    if (passes(cause)) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw broken(`The stream could not be continued (${why}).`, cause);
   }
 }
 
@@ -154,9 +170,14 @@ export function signalOf({ signal }: StreamOptions): { signal?: AbortSignal } {
   return signal ? { signal } : {};
 }
 
-/** Whether a failure is of the kind that the next attempt may not meet. */
+/**
+ * Whether a failure is of the kind that the next attempt may not meet. There is more to lose here than one call, so that
+ * faults count among them too, and what a proxy says (520 to 524) where it does not reach the server.
+ */
 function passes(error: unknown): boolean {
-  return error instanceof ConnectionError || (error instanceof ServiceError && isPassing(error.status));
+  if (!(error instanceof ServiceError)) return error instanceof ConnectionError;
+  const { status } = error;
+  return isPassing(status) || status === 500 || (status >= 520 && status <= 524);
 }
 
 function lost({ connect, broken }: Pick<Reading<unknown>, 'connect' | 'broken'>, cause: unknown) {

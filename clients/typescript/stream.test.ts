@@ -13,7 +13,7 @@ import {
   sendProblem,
   startScriptedServer,
 } from './scripted-server.ts';
-import { type RunEvent, streamQuery, streamRunEvents } from './stream.ts';
+import { type RunEvent, type StreamOptions, streamQuery, streamRunEvents } from './stream.ts';
 
 const text = (words: string) => ({ type: 'text_delta', message_id: 'msg_1', text: words });
 const started = {
@@ -329,15 +329,47 @@ test('a stream that brings nothing new any more is given up, and says so', async
   expect(server.received).toHaveLength(4);
 });
 
-test('a reconnection survives a server that is starting, and stops at one that refuses', async () => {
-  const { client, server } = await talk(async (request, response, count) => {
+test.each([
+  ['is starting', 503, 'database_unavailable'],
+  ['has a fault', 500, 'internal_error'],
+  ['is not reached by its proxy', 521, 'unrecognized_answer'],
+])('a reconnection survives a server that %s, and stops at one that refuses', async (_, status, code) => {
+  const { client, server } = await talk(async (request, response) => {
     if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 1));
-    if (count < 6) return sendProblem(response, 503, 'database_unavailable');
+    if (server.received.length < 6) return sendProblem(response, status, code);
     sendProblem(response, 410, 'events_expired');
   });
   const { error } = await readUntilFailure(streamQuery(client, query));
-  expect(error).toMatchObject({ status: 410, code: 'events_expired' });
-  expect(server.received).toHaveLength(7);
+  expect(error).toBeInstanceOf(BrokenStreamError);
+  expect(error).toMatchObject({
+    runId: 'run_1',
+    lastEventId: 1,
+    cause: { status: 410, code: 'events_expired' },
+  });
+  expect(String(error)).toContain(
+    'could not be continued (GET /api/v1/runs/run_1/events: 410 events_expired',
+  );
+});
+
+test('where no token can be had to go on, the error says where to; an abort stays what it is', async () => {
+  const server = await startScriptedServer((_, response) => sendAndCut(response, whole.slice(0, 1)));
+  onTestFinished(server.close);
+  const read = async (beforeGoingOn: () => void, options: StreamOptions = {}) => {
+    let asked = 0;
+    const token = async () => {
+      if (asked++ === 0) return 'sk-test';
+      beforeGoingOn();
+      throw new TypeError('fetch failed');
+    };
+    const client = createServiceClient({ baseUrl: server.url, token, retries: { baseDelayMs: 1 } });
+    return (await readUntilFailure(streamQuery(client, query, options))).error;
+  };
+  const error = await read(() => undefined);
+  expect(error).toBeInstanceOf(BrokenStreamError);
+  expect(error).toMatchObject({ runId: 'run_1', lastEventId: 1, cause: { message: 'fetch failed' } });
+  const controller = new AbortController();
+  const reason = new Error('enough');
+  expect(await read(() => controller.abort(reason), { signal: controller.signal })).toBe(reason);
 });
 
 test('a server that asks to wait is not asked again before, and not at all where that is too long', async () => {

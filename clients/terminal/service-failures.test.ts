@@ -1,0 +1,39 @@
+/** What a command says where a stream that was lost cannot be read on. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { testHome } from './test-command.ts';
+
+const started = { type: 'run_started', run_id: 'run_1', session_id: 'ses_1', model: 'demo:demo-1' };
+const problem = (status: number, code: string) => ({
+  ...{ type: `/docs#${code}`, title: 'A title.', status, detail: 'What happened.', instance: '/', code },
+  request_id: 'req_1',
+});
+
+/** Loses the stream of each query after its first event, and answers whoever asks for the rest in this way. */
+async function startLosingServer(status: number, code: string): Promise<string> {
+  const server = createServer((request, response) => {
+    if (request.method !== 'POST') {
+      response.writeHead(status, { 'Content-Type': 'application/problem+json', 'Retry-After': '60' });
+      return void response.end(JSON.stringify(problem(status, code)));
+    }
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Run-Id': 'run_1' });
+    response.end(`id: 1\nevent: runtime\ndata: ${JSON.stringify(started)}\n\n`);
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void server.close().closeAllConnections());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo; // It listens on TCP.
+  return `http://127.0.0.1:${port}`;
+}
+
+test.each([
+  [401, 'credential_invalid', 4, 'What happened. (credential_invalid)\nLog in again with service login.\n'],
+  [410, 'events_expired', 1, 'What happened. (events_expired)\n'],
+  [503, 'overloaded', 4, 'The stream was lost, and could not be continued. Run run_1 was read up to event 1'],
+])('a run that is lost, and refused with %i %s, ends with %i', async (status, code, exitCode, words) => {
+  const variables = { SERVICE_API_KEY: 'sk-x', SERVICE_SERVER: await startLosingServer(status, code) };
+  const { code: ended, stderr } = await testHome().service(['run', 'hello'], { variables });
+  expect(stderr).toContain(`service: ${words}`);
+  expect(ended).toBe(exitCode);
+});
