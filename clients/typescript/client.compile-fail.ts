@@ -32,6 +32,10 @@ export async function wrongCalls(client: ServiceClient): Promise<void> {
   await client.POST('/api/v1/sessions', { body: { title: undefined } });
   // @ts-expect-error There is no such option of a call.
   await client.GET('/api/v1/sessions', { parms: {} });
+  // @ts-expect-error How requests are sent is said once, where the client is made.
+  await client.GET('/api/v1/sessions', { fetch: (request: Request) => fetch(request) });
+  // @ts-expect-error A request of another's making would be sent without what the client does to its own.
+  await client.GET('/api/v1/sessions', { middleware: [] });
   // @ts-expect-error A GET has no body.
   await client.GET('/api/v1/sessions', { body: {} });
   // @ts-expect-error A session has no such member to read.

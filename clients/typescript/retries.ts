@@ -56,7 +56,7 @@ export function policyOf(given: Partial<RetryPolicy>): RetryPolicy {
 /** Wraps `send` so that it repeats by the policy. Network failures leave it as `ConnectionError`. */
 export function withRetries(send: Send, policy: RetryPolicy): Send {
   return async (given) => {
-    // A middleware of the caller's may have made another one.
+    // Where no types say that it cannot be, a call may bring a `Request` of its own.
     const request = given instanceof RepeatableRequest ? given : new RepeatableRequest(given);
     for (let attempt = 0; ; attempt += 1) {
       const isLast = attempt >= policy.limit || request.isOnce;
