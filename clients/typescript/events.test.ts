@@ -178,3 +178,22 @@ test('the signal and leaving the loop close the connection', async () => {
   await read(streamEvents(client), 1);
   await Promise.all(closed);
 });
+
+test('a stream that is quiet can be left: return() closes the connection, and ends what waits for the next event', async () => {
+  const closed = Promise.withResolvers<void>();
+  const { client } = await talk((_, response) => {
+    openStream(response, null);
+    response.write(frame(7, 'opened', workspace));
+    const alive = setInterval(() => response.write(': keepalive\n\n'), 10);
+    response.on('close', () => {
+      clearInterval(alive);
+      closed.resolve();
+    });
+  });
+  const events = streamEvents(client);
+  await events.next();
+  const waiting = events.next();
+  expect(await events.return()).toEqual({ done: true, value: undefined });
+  expect(await waiting).toEqual({ done: true, value: undefined });
+  await closed.promise;
+});

@@ -3,6 +3,7 @@ import type { EventSourceMessage } from 'eventsource-parser';
 import type { ServiceClient } from './client.ts';
 import { BrokenStreamError } from './errors.ts';
 import type { StreamError, StreamOpened, WorkspaceEvent } from './generated/api.ts';
+import { leavable } from './leavable.ts';
 import {
   failureOf,
   numberOf,
@@ -42,9 +43,16 @@ export interface WorkspaceEventsOptions extends StreamOptions {
  * that drops, or that the server ends because it stops or has lost its database, is continued behind the last event; if
  * that fails, `BrokenStreamError` has `lastEventId` to go on with. Numbers have gaps: what does not fit is left out.
  */
-export async function* streamEvents(
+export function streamEvents(
   client: ServiceClient,
-  { after, follow = true, workspaceId, sessionId, types, ...options }: WorkspaceEventsOptions = {},
+  options: WorkspaceEventsOptions = {},
+): AsyncGenerator<StreamedEvent, void, undefined> {
+  return leavable(options.signal, (signal) => readEvents(client, { ...options, signal }));
+}
+
+async function* readEvents(
+  client: ServiceClient,
+  { after, follow = true, workspaceId, sessionId, types, ...options }: WorkspaceEventsOptions,
 ): AsyncGenerator<StreamedEvent, void, undefined> {
   const query = {
     follow,

@@ -510,6 +510,20 @@ test.each([
   expect(server.received).toHaveLength(1);
 });
 
+test.each([
+  ['a query', (client: ServiceClient) => streamQuery(client, query)],
+  ['a run', (client: ServiceClient) => streamRunEvents(client, 'run_1')],
+])('%s of which nothing comes, not even an answer, can be left', async (_, read) => {
+  const asked = Promise.withResolvers<ServerResponse>();
+  const { client } = await talk((_request, response) => asked.resolve(response));
+  const events = read(client);
+  const waiting = events.next();
+  const closed = once(await asked.promise, 'close');
+  expect(await events.return()).toEqual({ done: true, value: undefined });
+  expect(await waiting).toEqual({ done: true, value: undefined });
+  await closed;
+});
+
 test('the signal ends the pause before a reconnection', async () => {
   const { client, server } = await talk((_, response) => sendAndCut(response, whole.slice(0, 1)), 20_000);
   const slow = { ...client, retries: { ...client.retries, baseDelayMs: 20_000 } };

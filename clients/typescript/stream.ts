@@ -9,6 +9,7 @@ import type {
   RuntimeEvent,
   StreamError,
 } from './generated/api.ts';
+import { leavable } from './leavable.ts';
 import {
   failureOf,
   numberOf,
@@ -55,25 +56,30 @@ export interface RunEventsOptions extends StreamOptions {
  * it stops or has lost its database, the stream is continued from the run's stored events; if that fails, or an event is
  * missing, `BrokenStreamError` says where to go on. The query itself is never sent twice.
  */
-export async function* streamQuery(
+export function streamQuery(
   client: ServiceClient,
   body: QueryRequest,
-  options: StreamOptions = {},
+  given: StreamOptions = {},
 ): AsyncGenerator<RunEvent, void, undefined> {
-  const answer = await client.POST('/api/v1/query/stream', { body, parseAs: 'stream', ...signalOf(options) });
-  const runId = answer.response.headers.get('X-Run-Id');
-  const reading = readingOf({ client, runId, follow: true, options, cursor: 0 });
-  yield* readOn(reading, await opened('POST /api/v1/query/stream', answer));
+  return leavable(given.signal, async function* (signal) {
+    const options = { ...given, signal };
+    const answer = await client.POST('/api/v1/query/stream', { body, parseAs: 'stream', signal });
+    const runId = answer.response.headers.get('X-Run-Id');
+    const reading = readingOf({ client, runId, follow: true, options, cursor: 0 });
+    yield* readOn(reading, await opened('POST /api/v1/query/stream', answer));
+  });
 }
 
 /** Replays the events of a run and follows it to its end, as `streamQuery` does for a new one. */
-export async function* streamRunEvents(
+export function streamRunEvents(
   client: ServiceClient,
   runId: string,
-  { after, follow = true, ...options }: RunEventsOptions = {},
+  { after, follow = true, ...given }: RunEventsOptions = {},
 ): AsyncGenerator<RunEvent, void, undefined> {
-  const run = { client, runId, follow, options, cursor: after ?? 0 };
-  yield* readOn(readingOf(run), await connect(run, runId));
+  return leavable(given.signal, async function* (signal) {
+    const run = { client, runId, follow, options: { ...given, signal }, cursor: after ?? 0 };
+    yield* readOn(readingOf(run), await connect(run, runId));
+  });
 }
 
 /** A run, and how far it has been read. */
