@@ -234,9 +234,42 @@ test.each([
     else sendJson(response, 200, session);
   });
   if (method === 'GET') await client.GET('/health');
-  else
-    await expect(client.POST('/api/v1/query', { body: { prompt: 'Hi' } })).rejects.toThrow(ConnectionError);
+  else {
+    const call = client.POST('/api/v1/query', { body: { prompt: 'Hi' } });
+    await expect(call).rejects.toThrow(ConnectionError);
+    await expect(call).rejects.toThrow(/no answer from http.* What was asked may be done\.$/);
+  }
   expect(server.received).toHaveLength(times);
+});
+
+const keyed = { params: { header: { 'Idempotency-Key': 'key-1' } }, body: { prompt: 'Hi' } };
+
+test.each<[string, number, Script]>([
+  ['whose connection is cut', 2, (_, response) => void response.destroy()],
+  [
+    'whose answer breaks off',
+    2,
+    (_, response) => {
+      response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': '1000' });
+      response.write('{"id":', () => response.destroy());
+    },
+  ],
+  ['whose proxy lost it', 2, (_, response) => void response.writeHead(502).end('<h1>Bad gateway</h1>')],
+  ['of which the first is at work', 2, (_, response) => sendProblem(response, 409, 'idempotency_key_in_use')],
+  ['that may be done', 2, (_, response) => sendProblem(response, 503, 'database_unavailable')],
+  ['whose run failed', 1, (_, response) => sendProblem(response, 502, 'provider_failed')],
+  ['that is in conflict', 1, (_, response) => sendProblem(response, 409, 'session_busy')],
+  ['that is not possible here', 1, (_, response) => sendProblem(response, 503, 'no_provider_configured')],
+])('a POST with an Idempotency-Key %s is sent %i time(s)', async (_, times, first) => {
+  const { client, server } = await talk(async (request, response, count) => {
+    if (count === 0) await first(request, response, count);
+    else sendJson(response, 200, session);
+  });
+  if (times === 1) await errorOf(client.POST('/api/v1/query', keyed));
+  else expect((await client.POST('/api/v1/query', keyed)).data).toEqual(session);
+  expect(server.received.map(({ headers }) => headers['idempotency-key'])).toEqual(
+    Array(times).fill('key-1'),
+  );
 });
 
 test.each([

@@ -30,10 +30,17 @@ function isIdempotent({ method, headers }: Request): boolean {
   return idempotentMethods.has(method) && !(method === 'PUT' && headers.has('If-Match'));
 }
 
+/** What gets the answer of the first where it is sent again, by its key: the contract has it for POST alone. */
+function isKeyed({ method, headers }: Request): boolean {
+  return method === 'POST' && headers.has('Idempotency-Key');
+}
+
 /** What a server or a proxy says when the next attempt may find it well. */
 const passingStatuses = new Set([429, 502, 503, 504]);
 /** The codes of a 503 that is given before the operation begins; under any other a POST may have acted. */
 const refusedBeforeActing = new Set<unknown>(['draining', 'overloaded']);
+/** After these the first request may be at work or done, of which its key tells. A proxy's own answer (null) is no JSON. */
+const unknownWhetherDone = new Set<unknown>(['database_unavailable', null]);
 
 /** Whether a status is one that passes by itself. */
 export function isPassing(status: number): boolean {
@@ -110,7 +117,9 @@ function adviceFor({ failure, begun }: Extract<Outcome, { failure: unknown }>): 
   const isLate = /^UND_ERR_(HEADERS|BODY)_TIMEOUT$/.test(codeOf(failure));
   if (isLate)
     return 'What was asked may still be at work there: fetch waits no longer. Follow long runs with streamQuery, or ask again with the same Idempotency-Key.';
-  return begun ? 'What was asked may be done.' : 'Is the server running there?';
+  // There was a connection, through which the request may have come.
+  const wasThere = begun || /^(UND_ERR_SOCKET|ECONNRESET|EPIPE)$/.test(codeOf(failure));
+  return wasThere ? 'What was asked may be done.' : 'Is the server running there?';
 }
 
 /** The code of what happened, at the bottom of its causes. */
@@ -137,7 +146,7 @@ async function delayBeforeNext(
   policy: RetryPolicy,
 ): Promise<number | null> {
   const backOff = backOffMs(attempt, policy);
-  if ('failure' in outcome) return isIdempotent(request) ? backOff : null;
+  if ('failure' in outcome) return isIdempotent(request) || isKeyed(request) ? backOff : null;
   if (!(await mayBeRepeated(request, outcome.response))) return null;
   const asked = retryAfterSeconds(outcome.response.headers);
   if (asked === null) return backOff;
@@ -146,15 +155,22 @@ async function delayBeforeNext(
 }
 
 async function mayBeRepeated(request: Request, response: Response): Promise<boolean> {
-  if (isIdempotent(request)) return isPassing(response.status);
-  if (response.status === 429) return true;
-  return response.status === 503 && refusedBeforeActing.has(await problemCode(response));
+  const { status } = response;
+  if (isIdempotent(request)) return isPassing(status);
+  if (status === 429) return true;
+  if (!isPassing(status) && status !== 409) return false;
+  const code = await problemCode(response);
+  if (status === 503 && refusedBeforeActing.has(code)) return true;
+  if (!isKeyed(request)) return false;
+  return status === 409 ? code === 'idempotency_key_in_use' : unknownWhetherDone.has(code);
 }
 
+/** Null where the answer is no JSON, and so none of the service. */
 async function problemCode(response: Response): Promise<unknown> {
   const body: unknown = await response
     .clone()
     .json()
-    .catch(() => null); // Not ours, then: nothing is known of what was done.
-  return typeof body === 'object' && body !== null && 'code' in body ? body.code : null;
+    .catch(() => null);
+  if (typeof body !== 'object' || body === null) return null;
+  return 'code' in body ? body.code : undefined;
 }

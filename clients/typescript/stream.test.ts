@@ -468,6 +468,18 @@ test('a query that is refused, or whose connection is cut before the answer, is 
   expect(server.received).toHaveLength(2);
 });
 
+test('a query with a key whose connection is cut before the answer is sent again, for the stream of the same run', async () => {
+  const { client, server } = await talk((_, response, count) => {
+    if (count === 0) return void response.destroy();
+    openStream(response);
+    response.end(whole.join(''));
+  });
+  const events = streamQuery(client, query, { idempotencyKey: 'key-1' });
+  expect(named(await Array.fromAsync(events))).toEqual(names);
+  expect(server.received.map(({ headers }) => headers['idempotency-key'])).toEqual(['key-1', 'key-1']);
+  expect(server.received[1]?.body).toBe(server.received[0]?.body);
+});
+
 test('a stream whose run has no name cannot be continued', async () => {
   const { client, server } = await talk((_, response) => {
     openStream(response, null);

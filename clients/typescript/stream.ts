@@ -44,6 +44,11 @@ export type RunEvent = {
   };
 }[keyof EventData];
 
+export interface QueryOptions extends StreamOptions {
+  /** Makes it safe to ask again: the same query with the same key gives the stream of the run that it began. */
+  readonly idempotencyKey?: string;
+}
+
 export interface RunEventsOptions extends StreamOptions {
   /** The number of the last event already seen; 0, from the beginning, if absent. */
   readonly after?: number | null;
@@ -54,16 +59,18 @@ export interface RunEventsOptions extends StreamOptions {
 /**
  * Asks an agent and yields what happens until `done` or `error`. When the connection drops, or the server ends it because
  * it stops or has lost its database, the stream is continued from the run's stored events; if that fails, or an event is
- * missing, `BrokenStreamError` says where to go on. The query itself is never sent twice.
+ * missing, `BrokenStreamError` says where to go on. The query itself is sent twice only with an `idempotencyKey`, where no
+ * answer came to it: without one it might begin a second run.
  */
 export function streamQuery(
   client: ServiceClient,
   body: QueryRequest,
-  given: StreamOptions = {},
+  { idempotencyKey: key, ...given }: QueryOptions = {},
 ): AsyncGenerator<RunEvent, void, undefined> {
   return leavable(given.signal, async function* (signal) {
     const options = { ...given, signal };
-    const answer = await client.POST('/api/v1/query/stream', { body, parseAs: 'stream', signal });
+    const params = key === undefined ? {} : { header: { 'Idempotency-Key': key } };
+    const answer = await client.POST('/api/v1/query/stream', { params, body, parseAs: 'stream', signal });
     const runId = answer.response.headers.get('X-Run-Id');
     const reading = readingOf({ client, runId, follow: true, options, cursor: 0 });
     yield* readOn(reading, await opened('POST /api/v1/query/stream', answer));
