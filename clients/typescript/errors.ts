@@ -141,7 +141,9 @@ function titleOf({ status, statusText }: Response): string {
   return statusText || `HTTP ${status}`;
 }
 
-function formOf({ headers }: Response): string {
+function formOf({ headers, status, type }: Response): string {
+  // Browsers show nothing of one that they do not follow.
+  if (type === 'opaqueredirect' || (status >= 300 && status < 400)) return 'a redirect that is not followed';
   return headers.get('Content-Type')?.split(';', 1)[0]?.trim() || 'without a content type';
 }
 

@@ -1,7 +1,18 @@
 /** A request that can be sent again, and holds no files for that: the caller has them anyway. */
 
-/** Whoever may follow redirects keeps all that is sent, for the case that it has to be sent elsewhere: Node does. */
-const atOneAddress = { redirect: 'error' } as const;
+/**
+ * Whoever may follow redirects keeps all that is sent, for the case that it has to be sent elsewhere: Node does, and with
+ * 'manual' too. Cloudflare Workers have no 'error'; there a redirect comes back as an answer, which is no success.
+ */
+const atOneAddress = { redirect: mayRefuseRedirects() ? 'error' : 'manual' } as const;
+
+function mayRefuseRedirects(): boolean {
+  try {
+    return new Request('http://localhost', { redirect: 'error' }).redirect === 'error';
+  } catch {
+    return false;
+  }
+}
 
 export class RepeatableRequest extends Request {
   /** What may be gigabytes, and is made the body of each request that is sent. Null where this one has its body itself. */

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { createServiceClient } from './client.ts';
 import { ServiceError } from './errors.ts';
 import { sendJson, sendProblem, startScriptedServer } from './scripted-server.ts';
@@ -123,4 +123,37 @@ test('a stream is sent once, since it would have to be held for another time', a
   );
   await expect(call).rejects.toThrow(ServiceError);
   expect(server.received.map(({ body }) => body)).toEqual(['some bytes']);
+});
+
+test('where no request can refuse redirects, as in Cloudflare Workers, an upload is sent and follows none', async () => {
+  const server = await startScriptedServer((_, response, count) => {
+    if (count === 0) sendJson(response, 201, {});
+    else response.writeHead(307, { Location: '/elsewhere' }).end();
+  });
+  onTestFinished(server.close);
+  class WorkersRequest extends Request {
+    constructor(input: string | URL | Request, init: RequestInit = {}) {
+      if (init.redirect === 'error') throw new TypeError('Invalid redirect value.');
+      super(input, init);
+    }
+  }
+  vi.stubGlobal('Request', WorkersRequest);
+  onTestFinished(() => void vi.unstubAllGlobals().resetModules());
+  vi.resetModules();
+  const { createServiceClient: create } = await import('./client.ts');
+  const client = create({ baseUrl: server.url, retries });
+  const upload = () => {
+    const form = new FormData();
+    form.set('file', new Blob(['Hello']), 'hello.txt');
+    return client.POST('/api/v1/files', { body: { file: '' }, bodySerializer: () => form });
+  };
+  await upload();
+  await expect(upload()).rejects.toMatchObject({
+    status: 307,
+    detail: expect.stringContaining('The answer is a redirect that is not followed'),
+  });
+  expect(server.received.map(({ url, body }) => [url, body.includes('Hello')])).toEqual([
+    ['/api/v1/files', true],
+    ['/api/v1/files', true],
+  ]);
 });
