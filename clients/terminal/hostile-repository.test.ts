@@ -1,6 +1,6 @@
 /** A repository of strangers: opening it runs nothing that it names, says so, and after trust everything counts. */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
@@ -158,10 +158,10 @@ test('a trusted file that changes while a run is at work counts no more at its n
 
 test('the MCP server of a trusted file that changes is gone at once, whatever the run is busy with', async () => {
   const home = stranger();
-  const everything = join(
-    import.meta.dirname,
-    '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
-  );
+  // By a name of its own: other tests run the same program at the same time.
+  const everything = join(home.home, 'everything.js');
+  const program = '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js';
+  symlinkSync(join(import.meta.dirname, program), everything);
   const mcp = { slow: { command: process.execPath, args: [everything] } };
   home.write('project/service.json', { mcp });
   rmSync(join(home.project, '.service.json'));
