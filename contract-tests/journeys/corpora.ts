@@ -1,5 +1,8 @@
 /** Journeys of corpora: filled by jobs, searched, granted to others, and deleted. */
-import { expect, test, vi } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { example, expectShape, preferring, refusal, type Target } from './target.ts';
 
 const url = '/api/v1/corpora/{corpus_id}';
@@ -83,7 +86,8 @@ export function corpusJourneys(target: () => Target): void {
 
   test('a job is cancelled and tried again; its documents are listed, hidden, and deleted', async () => {
     const { client, liveOnly } = target();
-    const { data: corpus } = await client.POST('/api/v1/corpora', { body: { name: 'Many' } });
+    const { data: corpus } = await client.POST('/api/v1/corpora', { body: { name: 'Retried' } });
+    const source = await startSource();
     const path = {
       corpus_id: example.corpus,
       ingestion_id: example.ingestion,
@@ -93,15 +97,19 @@ export function corpusJourneys(target: () => Target): void {
       path.corpus_id = corpus.id;
     });
     const inCorpus = { params: { path: { corpus_id: path.corpus_id } } };
-    const { data: job } = await client.POST(`${url}/documents`, { ...inCorpus, body: { texts: manyTexts } });
+    const { data: job } = await client.POST(`${url}/documents`, {
+      ...inCorpus,
+      body: { urls: [source.url] },
+    });
     await liveOnly(() => {
       path.ingestion_id = job.id;
-      path.document_id = job.items.at(-1)?.document_id ?? '';
+      path.document_id = job.items[0]?.document_id ?? '';
     });
     const cancelled = await client.POST(`${jobUrl}/cancel`, { params: { path } });
     expect(cancelled.response.status).toBe(202);
     expectShape('IngestionJobWithItems', cancelled.data);
     expect(cancelled.data.status).toBe('cancelled');
+    source.isThere = true;
     const again = await client.POST(`${jobUrl}/retry`, { params: { path } });
     expect(again.response.status).toBe(202);
     expectShape('IngestionJobWithItems', again.data);
@@ -150,11 +158,17 @@ export function corpusJourneys(target: () => Target): void {
   });
 }
 
-/** So many that the job is still at work when it is cancelled. */
-const manyTexts = Array.from({ length: 10 }, (_, at) => ({
-  title: `Text ${at}`,
-  text: `This is text ${at}.`,
-}));
+/** A page that fails until it is there: it is asked for again after 5 and 30 seconds, and so long its job is at work. */
+async function startSource(): Promise<{ readonly url: string; isThere: boolean }> {
+  const server = createServer((_request, response) => {
+    response.writeHead(source.isThere ? 200 : 503, { 'content-type': 'text/plain' }).end('At last.');
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void server.close().closeAllConnections());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo; // It listens on TCP.
+  const source = { url: `http://127.0.0.1:${port}/page`, isThere: false };
+  return source;
+}
 
 interface JobPath {
   readonly corpus_id: string;
