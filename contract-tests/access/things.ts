@@ -1,5 +1,6 @@
 /** What the ids of a path name: each made anew by the owner of an organization, in its workspace. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { DocumentsAdd } from '@service/client/api';
 import { type RunEvent, streamQuery } from '@service/client/stream';
 import type { ContractOperation } from '../contract.ts';
 import { startGitServer, type TestRepository } from '../git/start-git.ts';
@@ -61,6 +62,7 @@ const things: Readonly<Record<string, Make>> = {
 /** Some operations need it in a certain state, or have it in their body or a header. */
 const thingsOfOperations: Readonly<Record<string, Make>> = {
   putCorpusAccess: newGrantedCorpus,
+  cancelIngestionJob: lastingIngestion,
   retryIngestionJob: cancelledIngestion,
   resumeJob: newPausedJob,
   cancelJobRun: newWaitingJobRun,
@@ -327,23 +329,26 @@ async function newGrantedCorpus(organization: Organization): Promise<Ids> {
   return path;
 }
 
-/** So many that the job is still at work when it is asked about. */
-const manyTexts = Array.from({ length: 50 }, (_, at) => ({
-  title: `Text ${at}`,
-  text: `This is text ${at}.`,
-}));
-
 async function newDocument(organization: Organization): Promise<Ids> {
+  return addDocument(organization, { texts: [{ title: 'Text', text: 'This is a text.' }] });
+}
+
+/** Where nobody listens it is tried again after a while: so long the job has not ended. */
+async function lastingIngestion(organization: Organization): Promise<Ids> {
+  return addDocument(organization, { urls: ['http://127.0.0.1:9/page'] });
+}
+
+async function addDocument(organization: Organization, body: DocumentsAdd): Promise<Ids> {
   const ids = await newCorpus(organization);
   const { data } = await organization.owner.client.POST('/api/v1/corpora/{corpus_id}/documents', {
     params: { path: { corpus_id: ids.corpus_id ?? '' } },
-    body: { texts: manyTexts },
+    body,
   });
   return { ...ids, document_id: data.items[0]?.document_id ?? '', ingestion_id: data.id };
 }
 
 async function cancelledIngestion(organization: Organization): Promise<Ids> {
-  const ids = await newDocument(organization);
+  const ids = await lastingIngestion(organization);
   await organization.owner.client.POST('/api/v1/corpora/{corpus_id}/ingestion-jobs/{ingestion_id}/cancel', {
     params: { path: { corpus_id: ids.corpus_id ?? '', ingestion_id: ids.ingestion_id ?? '' } },
   });
