@@ -112,13 +112,17 @@ test('e puts the command on a line to be changed; what stands there then runs, a
 
 test('d denies, what is pasted does nothing, and what was typed before the question is no answer', async () => {
   const home = testHome();
-  await withScriptedModel(home, [
-    { when: { step: 0 }, reply: { text: 'I think long.', chunk_delay_ms: 200, tool_calls: [touch('made')] } },
+  const thought = { text: 'I think long.', chunk_size: 7, hold_after_chunks: 2 };
+  const upstream = await withScriptedModel(home, [
+    { when: { step: 0 }, reply: { ...thought, tool_calls: [touch('made')] } },
     said,
   ]);
   const terminal = await runAtTerminal(home, 'go');
   await terminal.shows('I think');
   await terminal.press('a');
+  // The terminal itself shows what it has and nobody has read yet.
+  await terminal.shows('I thinka');
+  await upstream.releaseHeld();
   await terminal.shows('d deny');
   await terminal.press('p', 'a', 's', 't', 'e', 'd');
   await terminal.shows('Press a, s, w, d, e.');
