@@ -337,7 +337,7 @@ test.each(['a text', 'a permission request', 'a question'])(
     const home = testHome();
     const questions = [{ id: 'q1', type: 'free_text', text: 'What else?' }];
     const [reply, sign] = {
-      'a text': [{ text: 'slowly '.repeat(100), chunk_delay_ms: 50 }, 'slowly'] as const,
+      'a text': [{ text: 'slowly '.repeat(100), hold_after_chunks: 3 }, 'slowly'] as const,
       'a permission request': [{ tool_calls: [touch('made')] }, 'd deny'] as const,
       'a question': [{ tool_calls: [{ name: 'ask_user', arguments: { questions } }] }, 'What else?'] as const,
     }[where] ?? [{}, ''];

@@ -187,7 +187,7 @@ test('a failure of the provider ends with 1, its code and sentence, and what was
 
 test('an interrupt stops the run, which is stored as interrupted, and ends with 130', async () => {
   const home = testHome();
-  await withScriptedModel(home, [text('slowly '.repeat(100), { chunk_delay_ms: 50 })]);
+  await withScriptedModel(home, [text('slowly '.repeat(100), { hold_after_chunks: 3 })]);
   const service = home.start(['run', 'x']);
   await service.until(() => service.stdout().includes('slowly'));
   service.child.kill('SIGINT');
