@@ -100,7 +100,8 @@ test('a prompt is printed as it is into a pipe, and harmless on a terminal', asy
 
 test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes back there; logout forgets it', async () => {
   const { url, grants } = await startOauthServer();
-  const port = 20_000 + Math.floor(Math.random() * 20_000);
+  // Below those that the system gives away by itself, which begin at 32768.
+  const port = 20_000 + Math.floor(Math.random() * 12_000);
   const home = withMcp({ guarded: { type: 'http', url, oauth_callback_port: port } });
   const before = await home.service(['mcp', 'test', 'guarded']);
   expect(before).toMatchObject({ code: 4, stderr: expect.stringContaining('service mcp login guarded') });
