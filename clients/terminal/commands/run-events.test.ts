@@ -172,7 +172,7 @@ test('a question that nobody answered in time, and a run that another process go
     { when: { last_user: '^hold' }, times: 1, reply: { text: 'held '.repeat(20), hold_after_chunks: 3 } },
     { reply: { text: 'Done.' } },
   ]);
-  const variables = { SERVICE_ANSWER_SECONDS: '2', SERVICE_LEASE_SECONDS: '2' };
+  const variables = { SERVICE_ANSWER_SECONDS: '6', SERVICE_LEASE_SECONDS: '2' };
   const serve = (port: string) =>
     home.start(['serve', '--port', port, '--data-dir', `${home.home}/data`], { variables });
   const server = serve('0');
