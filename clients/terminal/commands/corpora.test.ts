@@ -104,7 +104,7 @@ test('what has changed is read anew and takes the place of what was there; the r
     stdout: '',
     stderr: expect.stringContaining('There is no corpus called "work" here.'),
   });
-});
+}, 180_000);
 
 test('the files of a folder never take the place of those of another folder of the same name', async () => {
   const home = testHome();
@@ -292,7 +292,7 @@ test('without the model documents are found by their words, which is said; cited
     corpus: { embedder: expect.stringMatching(/^embedded:/), stale: false },
     added: [],
   });
-});
+}, 180_000);
 
 test('a folder goes to a remote server, too', async () => {
   const home = testHome();
