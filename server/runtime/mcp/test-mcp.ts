@@ -2,7 +2,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -92,29 +91,43 @@ export async function call(
   return await (await tool.prepare(input, context)).run();
 }
 
-/** A public server that listens, and its address. */
-export async function listening(transport: 'sse' | 'streamableHttp', port = 0) {
-  const chosen = port || (await freePort());
-  const child = spawn(process.execPath, [publicServer('everything'), transport], {
-    env: { PATH: process.env.PATH, PORT: String(chosen) },
+/** Where it listens in fact: a public server says that it does also where its port was taken, and then ends. */
+const tellingPort = `
+  import { subscribe } from 'node:diagnostics_channel';
+  const told = ({ server }) => console.error('Bound to ' + server.address().port + '.');
+  subscribe('tracing:net.server.listen:asyncEnd', told);
+`;
+
+/** A public server that listens, and its address; without a port, on one that the system gives it. */
+export async function listening(transport: 'sse' | 'streamableHttp', port = 0, attempts = 3) {
+  const telling = `--import=data:text/javascript,${encodeURIComponent(tellingPort)}`;
+  const child = spawn(process.execPath, [telling, publicServer('everything'), transport], {
+    env: { PATH: process.env.PATH, PORT: String(port) },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   onTestFinished(() => stop(child));
-  await said(child, /running on port|listening on port/);
-  const path = transport === 'sse' ? 'sse' : 'mcp';
-  return { url: `http://127.0.0.1:${chosen}/${path}`, port: chosen, stop: () => stop(child) };
+  try {
+    const [, bound] = await said(child, /Bound to (\d+)\./);
+    const path = transport === 'sse' ? 'sse' : 'mcp';
+    return { url: `http://127.0.0.1:${bound}/${path}`, port: Number(bound), stop: () => stop(child) };
+  } catch (error) {
+    // A connection of another program may have had the port for a moment.
+    if (attempts === 1) throw error;
+    return await listening(transport, port, attempts - 1);
+  }
 }
 
 /** Reads on afterwards: a server whose complaints nobody takes any more ends. */
-async function said(child: ChildProcess, wanted: RegExp): Promise<void> {
+async function said(child: ChildProcess, wanted: RegExp): Promise<RegExpExecArray> {
   let text = '';
-  const heard = Promise.withResolvers<void>();
+  const heard = Promise.withResolvers<RegExpExecArray>();
   child.stderr?.on('data', (chunk: Buffer) => {
     text += chunk.toString();
-    if (wanted.test(text)) heard.resolve();
+    const found = wanted.exec(text);
+    if (found) heard.resolve(found);
   });
   child.once('exit', () => heard.reject(new Error(`the server did not start: ${text}`)));
-  await heard.promise;
+  return await heard.promise;
 }
 
 /** Ends a process that a test started. */
@@ -122,14 +135,4 @@ async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill('SIGKILL');
   await once(child, 'exit');
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (typeof address !== 'object' || !address) throw new Error('no port');
-  return address.port;
 }
