@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { createServiceClient } from '@service/client';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Server, startServer } from '../start-server.ts';
 import { startUpstream, type Upstream } from '../upstream/start-upstream.ts';
 import { failureOf } from './vendor.ts';
@@ -36,7 +36,9 @@ beforeEach(() => {
 async function restart(): Promise<void> {
   const { port } = new URL(server.url);
   await server.stop();
-  server = await startServer({ folder, port, upstreamUrl: upstream.url, firstStart: false });
+  const again = { folder, port, upstreamUrl: upstream.url, firstStart: false };
+  // A connection of another program may have the port for a moment.
+  server = await vi.waitFor(() => startServer(again), { timeout: 40_000 });
 }
 
 function sdk(apiKey = operatorKey): Anthropic {

@@ -1,7 +1,7 @@
 /** What a person sees of the rarer events of a run: several calls at once, agents of agents, questions that outlive their process. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
 import { runToEnd } from '../test-process.ts';
@@ -194,7 +194,14 @@ test('a question that nobody answered in time, and a run that another process go
   await held.until(() => held.stdout().includes('held'));
   server.child.kill('SIGKILL');
   await server.ended;
-  serve(port);
+  await vi.waitFor(
+    async () => {
+      // A connection of another program may have the port for a moment.
+      const again = serve(port);
+      await again.until(() => again.stdout().includes('http://'));
+    },
+    { timeout: 40_000 },
+  );
   expect(await held.ended).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^held[\s\S]*\nDone\.\n$/),
