@@ -255,7 +255,7 @@ test('a hang in the middle of a stream ends when the client aborts, and no chunk
 });
 
 test('after a client has gone away, a slow answer is not continued', async () => {
-  await upstream.script([{ reply: { text: 'abcdef'.repeat(9), chunk_size: 1, chunk_delay_ms: 10 } }]);
+  await upstream.script([{ reply: { text: 'abcdef'.repeat(1000), chunk_size: 1, chunk_delay_ms: 10 } }]);
   const stream = anthropic.messages.stream(claude('x'));
   const failed = failureOf(stream.finalMessage());
   await upstream.latest((it) => it.chunks_written >= 3);
