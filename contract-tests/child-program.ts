@@ -27,7 +27,7 @@ export interface ChildProgram {
 /** Starts `command` and waits until it is ready; if it ends first or takes too long, fails with what it printed. */
 export async function startProgram(
   command: readonly [string, ...string[]],
-  { environment, directory, user, ready, timeoutMs = 30_000 }: ProgramOptions,
+  { environment, directory, user, ready, timeoutMs = 55_000 }: ProgramOptions,
 ): Promise<ChildProgram> {
   const [file, ...args] = command;
   const child = spawn(file, args, {
