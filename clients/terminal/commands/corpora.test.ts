@@ -164,9 +164,14 @@ test.skipIf(!bound)('what may not be read is told, and the rest is taken in', as
 });
 
 /** What stands in front of a server, and answers some calls itself. */
-async function proxyTo(url: string, refused: (call: string) => boolean | 'never'): Promise<string> {
+async function proxyTo(
+  url: string,
+  refused: (call: string) => boolean | 'never',
+  answered: (call: string) => Promise<void> = async () => undefined,
+): Promise<string> {
   const proxy = createServer(async (request, response) => {
-    const isRefused = refused(`${request.method} ${request.url}`);
+    const call = `${request.method} ${request.url}`;
+    const isRefused = refused(call);
     if (isRefused) {
       request.resume();
       if (isRefused === 'never') return;
@@ -178,8 +183,10 @@ async function proxyTo(url: string, refused: (call: string) => boolean | 'never'
     if (chunks === null) return; // It was broken off.
     const body = chunks.length > 0 ? Buffer.concat(chunks) : null;
     const answer = await fetch(`${url}${request.url}`, { method: request.method ?? '', headers, body });
+    const bytes = Buffer.from(await answer.arrayBuffer());
+    await answered(call);
     response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
-    response.end(Buffer.from(await answer.arrayBuffer()));
+    response.end(bytes);
   });
   await once(proxy.listen(0, '127.0.0.1'), 'listening');
   onTestFinished(() => void proxy.close());
@@ -210,16 +217,21 @@ test('Ctrl+C takes back what was uploaded and is not being read, and the same co
   const server = await startTestServer();
   const folder = writeHandbook(home);
   const variables = { SERVICE_API_KEY: server.operatorKey };
-  let uploads = 0;
-  const url = await proxyTo(server.url, (call) => {
-    if (call === 'POST /api/v1/files' && ++uploads === 2) service.child.kill('SIGINT');
-    return false;
-  });
+  const operator = createServiceClient({ baseUrl: server.url, token: server.operatorKey });
+  const files = async () => (await operator.GET('/api/v1/files')).data.data;
+  const stored: number[] = [];
+  // Once the second is there, and the command waits for its id: how long a busy server takes for it is not the command's.
+  const interrupt = async (call: string) => {
+    if (call !== 'POST /api/v1/files') return;
+    if (stored.length === 1) service.child.kill('SIGINT');
+    stored.push((await files()).length);
+  };
+  const url = await proxyTo(server.url, () => false, interrupt);
   const service = home.start(['corpora', 'add', folder, '--server', url], { variables });
   expect((await service.ended).code).toBe(130);
   expect(service.stderr()).toContain('Stopped.');
-  const operator = createServiceClient({ baseUrl: server.url, token: server.operatorKey });
-  expect((await operator.GET('/api/v1/files')).data.data).toEqual([]);
+  expect(stored).toEqual([1, 2]);
+  expect(await files()).toEqual([]);
   const again = await home.service(['corpora', 'add', folder, '--server', server.url], { variables });
   expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('3 documents') });
 });
