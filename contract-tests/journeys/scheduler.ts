@@ -14,7 +14,10 @@ export function schedulerJourneys(target: () => Target): void {
     expectShape('SchedulePreview', preview.data);
     expect(preview.data.data[1]?.local).toBe('2027-03-28T03:00:00+02:00');
 
-    const asked = { name: 'Nightly report', prompt: 'Hello', model: 'scripted:scripted-1', ...schedule };
+    // Half a day away, whenever this is: a run at its time would stand beside the one that is asked for.
+    const cron = `30 ${(new Date().getUTCHours() + 12) % 24} * * SAT,SUN`;
+    const task = { name: 'Nightly report', prompt: 'Hello', model: 'scripted:scripted-1' };
+    const asked = { ...task, ...schedule, cron };
     const made = await client.POST('/api/v1/scheduler/jobs', { body: asked });
     expect(made.response.status).toBe(201);
     expectShape('Job', made.data);
