@@ -12,7 +12,8 @@ export function quotaJourneys(target: () => Target): void {
     await liveOnly(() => {
       path.subject_id = pair.user.id;
     });
-    const limits = { requests: { day: { soft: 0, hard: 1 } } };
+    // A day would end in the middle thirty times as often.
+    const limits = { requests: { month: { soft: 0, hard: 1 } } };
     const put = await client.PUT(url, { params: { path }, body: { limits } });
     expectShape('Quota', put.data);
     const body = { prompt: 'Say hello.', model: 'demo:demo-1' };
