@@ -49,8 +49,8 @@ export interface ContractOperation {
   readonly access: Access;
   readonly successStatuses: readonly number[];
   readonly parameters: readonly Parameter[];
-  /** The members that the body of a request may have, with their schemas. */
-  readonly members: Readonly<Record<string, AnySchemaObject>>;
+  /** What the body of a request may be; an empty schema where there is none. */
+  readonly body: AnySchemaObject;
   /** The first example of a request, and its media type; null where there is no body. */
   readonly example: { readonly type: string; readonly value: unknown } | null;
   /** The headers of the first successful answer. */
@@ -86,7 +86,7 @@ function toOperation(
     label: `${method} ${path}`,
     access: operation['x-access'],
     parameters: [...(item.parameters ?? []), ...(operation.parameters ?? [])].map(toParameter),
-    members: membersOf(content),
+    body: resolved(Object.values(content ?? {})[0]?.schema ?? {}),
     example: exampleOf(content),
     answerHeaders: headersOf(responses[successStatuses[0] ?? '']),
   };
@@ -101,14 +101,6 @@ function toParameter(value: unknown): Parameter {
   return { ...parameter, schema: resolved<AnySchemaObject>(parameter.schema) };
 }
 
-function membersOf(content: Content = {}): ContractOperation['members'] {
-  const [body] = Object.values(content);
-  const { properties = {} } = resolved<AnySchemaObject>(body?.schema ?? {});
-  return Object.fromEntries(
-    Object.entries(properties).map(([name, schema]) => [name, resolved<AnySchemaObject>(schema)]),
-  );
-}
-
 function exampleOf(content: Content = {}): ContractOperation['example'] {
   const [[type, { examples = {} }] = ['', {}]] = Object.entries(content);
   const [example] = Object.values(examples);
@@ -116,7 +108,7 @@ function exampleOf(content: Content = {}): ContractOperation['example'] {
 }
 
 /** What a reference of the document leads to. Of what kind that is, a linted contract decides. */
-function resolved<Kind>(value: unknown): Kind {
+export function resolved<Kind>(value: unknown): Kind {
   if (typeof value !== 'object' || value === null || !('$ref' in value)) return value as Kind;
   const names = String(value.$ref).slice('#/'.length).split('/');
   const found = names.reduce<unknown>((place, name) => (place as Record<string, unknown>)[name], document);

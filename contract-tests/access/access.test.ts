@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { operations } from '../contract.ts';
 import { callerNames } from './callers.ts';
 import { columns, lineOf, readExpected } from './expected.ts';
-import { mixedFaults, namesSeveral, placeFaults, placesOf } from './foreign.ts';
+import { mixedFaults, namesSeveral, namingOne } from './foreign.ts';
+import { needlessPlaces, placeFaults, placesOf } from './foreign-places.ts';
 import { writePage } from './page.ts';
 import { askEverybody } from './row.ts';
 import { specialRequests } from './special-requests.ts';
@@ -18,7 +19,9 @@ test('the list has lines for operations of the contract alone, with a column for
   expect([...expected.keys()].filter((name) => ![...names, 'operation'].includes(name))).toEqual([]);
   expect(expected.get('operation')).toBe(columns);
   expect(needlessThings(operations)).toEqual([]);
-  expect(Object.keys(specialRequests).filter((name) => !names.includes(name))).toEqual([]);
+  const named = [...Object.keys(specialRequests), ...Object.keys(namingOne)];
+  expect(named.filter((name) => !names.includes(name))).toEqual([]);
+  expect(needlessPlaces(operations)).toEqual([]);
 });
 
 /** Some rows hash many passwords, and the machine may be busy with other tests. */

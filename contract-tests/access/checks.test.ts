@@ -1,6 +1,7 @@
 /** What the matrix finds fault with, it must be able to find: differences, leaks of ids, and answers that break the contract. */
 import { expect, test } from 'vitest';
 import { answerFaults, operations } from '../contract.ts';
+import { idPlacesIn, withIdIn } from '../id-places.ts';
 import { differences } from './cell.ts';
 import { idsIn, neverMade, withIdAt, withIds } from './ids.ts';
 import type { Answer } from './wire.ts';
@@ -38,6 +39,38 @@ test('ids are found and replaced wherever they stand', () => {
   expect(withIdAt(value, 1, one)).toEqual({ path: value.path, body: { from: [one] } });
   expect(withIds(value, { session_id: other }).path).toBe(`/sessions/${other}/fork`);
   expect(idsIn(neverMade(value))).toEqual(Array(2).fill('ses_01k9w6r3h2e7xv5q0c8m4b1tzz'));
+});
+
+test('ids may stand in lists, in members of members and in choices, also of a schema that holds itself', () => {
+  const id = (prefix: string) => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$` });
+  const node = {
+    properties: {
+      file_ids: { items: id('file') },
+      grants: { items: { properties: { principal: { anyOf: [id('usr'), id('grp')] }, role: {} } } },
+      source: { oneOf: [{ properties: { session_id: id('ses') } }, { type: 'null' }] },
+      below: { $ref: '#' },
+    },
+  };
+  const places = idPlacesIn(node, (schema) => ('$ref' in schema ? node : schema));
+  expect(places.map(({ steps, prefix }) => `${steps.join('/')} ${prefix}`)).toEqual([
+    'file_ids/[] file',
+    'grants/[]/principal usr',
+    'grants/[]/principal grp',
+    'source/session_id ses',
+  ]);
+  expect(withIdIn({ source: { a: 1 } }, ['source', 'session_id'], one)).toEqual({
+    source: { a: 1, session_id: one },
+  });
+  const grants = [{ principal: other, role: 'viewer' }];
+  expect(withIdIn({ grants }, ['grants', '[]', 'principal'], one)).toEqual({
+    grants: [...grants, { principal: one, role: 'viewer' }],
+  });
+  expect(withIdIn({}, ['file_ids', '[]'], one)).toEqual({ file_ids: [one] });
+});
+
+test('a kind of id that cannot be told is not passed over', () => {
+  const unknown = { pattern: '^(?:[a-z]+)_[0-7][0-9a-hjkmnp-tv-z]{25}$' };
+  expect(() => idPlacesIn(unknown, (schema) => schema)).toThrow('of which kind');
 });
 
 test.each([

@@ -20,8 +20,10 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   createSession: inWorkspace,
   createAgent: inWorkspace,
   createCorpus: inWorkspace,
-  addDocuments: () => ({ body: { texts: [{ title: 'A', text: 'About nothing.' }] } }),
-  putCorpusAccess: () => ({ body: { grants: [] } }),
+  addDocuments: ({ ids }) => ({
+    body: { texts: [{ title: 'A', text: 'About nothing.' }], file_ids: [ids.file_id] },
+  }),
+  putCorpusAccess: ({ ids }) => ({ body: { grants: [{ principal: ids.group_id, role: 'viewer' }] } }),
   uploadFile: inWorkspace,
   searchCorpora: ({ ids }) => ({ body: { corpus_ids: [ids.corpus_id], query: 'Anything' } }),
   importMemories: inWorkspace,

@@ -63,6 +63,10 @@ const things: Readonly<Record<string, Make>> = {
 const thingsOfOperations: Readonly<Record<string, Make>> = {
   putCorpusAccess: newGrantedCorpus,
   cancelIngestionJob: lastingIngestion,
+  addDocuments: async (organization) => ({
+    ...(await newCorpus(organization)),
+    ...(await newFile(organization)),
+  }),
   retryIngestionJob: cancelledIngestion,
   resumeJob: newPausedJob,
   cancelJobRun: newWaitingJobRun,
@@ -312,7 +316,7 @@ async function newCorpus({ owner: { client }, workspaceId: workspace_id }: Organ
   return { corpus_id: data.id };
 }
 
-/** How many groups a corpus is granted to whose grants are changed. */
+/** How many groups a corpus is granted to whose grants are changed; the last of them can be named. */
 export const grantedGroups = 3;
 
 async function newGrantedCorpus(organization: Organization): Promise<Ids> {
@@ -326,7 +330,7 @@ async function newGrantedCorpus(organization: Organization): Promise<Ids> {
     params: { path: { corpus_id: path.corpus_id ?? '' } },
     body: { grants },
   });
-  return path;
+  return { ...path, group_id: grants.at(-1)?.principal ?? '' };
 }
 
 async function newDocument(organization: Organization): Promise<Ids> {

@@ -19,10 +19,10 @@ export interface Change {
 const most = 8;
 
 /** Whatever has a name or a title keeps marks there; the others say where. */
-export function changeOf({ operationId, members }: ContractOperation): Change {
+export function changeOf({ operationId, body }: ContractOperation): Change {
   const own = changes[operationId];
   if (own) return own;
-  const member = ['name', 'title'].find((name) => name in members);
+  const member = ['name', 'title'].find((name) => name in (body.properties ?? {}));
   if (member !== undefined)
     return inText(
       (seen) => seen[member],
