@@ -77,7 +77,15 @@ async function startReal(
   const servers = [first];
   while (servers.length < count) servers.push(await startCrashing(folder, variables));
   return {
-    ...{ upstream, folder, ...at, variables, key: first.key, servers, client: clientOfAll(servers, first.key) },
+    ...{
+      upstream,
+      folder,
+      ...at,
+      variables,
+      key: first.key,
+      servers,
+      client: clientOfAll(servers, first.key),
+    },
     ...{ restarts: 0, workspace: '', streams: new Map(), seen: new Map(), driven: new Map() },
   };
 }
