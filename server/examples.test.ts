@@ -2,7 +2,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
@@ -56,6 +55,7 @@ import { seedPerson } from './store/seed-example-accounts.ts';
 import { seedExamples } from './store/seed-examples.ts';
 import { openSqlite } from './store/sqlite.ts';
 import { openStore } from './store/store.ts';
+import { untilFarFromMidnight } from './test-clock.ts';
 import { modelsDirectory } from './test-embedder.ts';
 import { browserSecret, type ExampleRequest, type ExampleServer, states } from './test-example-states.ts';
 import { answerOf, type Example, examples, requestOf, steady } from './test-examples.ts';
@@ -182,7 +182,7 @@ let upstream: Upstream;
 let ada: string | undefined;
 
 beforeAll(async () => {
-  await untilFarFromMidnight();
+  await untilFarFromMidnight(120_000);
   folder = await mkdtemp(join(tmpdir(), 'service-examples-'));
   openid = await startOpenId();
   upstream = await startUpstream();
@@ -207,13 +207,6 @@ beforeAll(async () => {
   const body = { refresh_token: refreshTokens.used };
   ({ access_token: ada } = await exampleServer().ask('POST', '/api/v1/auth/refresh', { body }));
 }, 180_000);
-
-/** Usage is told by days of UTC: a test over midnight would see two. */
-async function untilFarFromMidnight(): Promise<void> {
-  const day = 86_400_000;
-  const left = day - (systemClock.now().getTime() % day);
-  if (left < 120_000) await delay(left);
-}
 
 afterAll(async () => {
   await server?.stop();

@@ -9,6 +9,7 @@ import {
   temporaryFolder,
   writeSettings,
 } from './server-process.ts';
+import { untilFarFromMidnight } from './test-clock.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
 
 const together = 50;
@@ -26,6 +27,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
 
   /** One process on SQLite, two on PostgreSQL; with the operator, whose requests go to them by turns. */
   async function startNodes(answer: object, variables: Record<string, string> = {}) {
+    await untilFarFromMidnight(60_000);
     const upstream = await startUpstream();
     await upstream.script([{ reply: { ...answer, usage: { input: 100, output: 20 } } }]);
     const folder = await temporaryFolder();
@@ -99,7 +101,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
         await upstream.stop();
       }
     },
-    120_000,
+    180_000,
   );
 
   here(
@@ -126,7 +128,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
         await upstream.stop();
       }
     },
-    120_000,
+    180_000,
   );
 
   here(
@@ -162,7 +164,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
         await upstream.stop();
       }
     },
-    120_000,
+    180_000,
   );
 
   here(
@@ -186,6 +188,6 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
         await upstream.stop();
       }
     },
-    120_000,
+    180_000,
   );
 });

@@ -1,7 +1,8 @@
-/** A time of day that a test sets while a server runs as a process: a library that is loaded before the C library shifts it. */
+/** The time of day: waited for, or set by a test while a server runs as a process, by a library that is loaded before the C library. */
 import { execFile } from 'node:child_process';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { findExecutable } from './runtime/processes/executable.ts';
 
@@ -34,4 +35,12 @@ export async function shiftedClocks(folder: string): Promise<(name: string) => P
     await shift(0);
     return { shift, variables: { LD_PRELOAD: library, TEST_CLOCK_FILE: file } };
   };
+}
+
+/** Usage is told, and quotas begin anew, by days of UTC: what takes so long would see two of them over midnight. */
+export async function untilFarFromMidnight(takesMs: number): Promise<void> {
+  const dayMs = 86_400_000;
+  const leftMs = dayMs - (Date.now() % dayMs);
+  // A timer may be a millisecond early.
+  if (leftMs < takesMs) await delay(leftMs + 10);
 }

@@ -10,6 +10,7 @@ import { startUpstream, type Upstream } from '../../contract-tests/upstream/star
 import { modelFolder } from '../knowledge/embedded/pinned-model.ts';
 import { makePdf, makeWord } from '../knowledge/parsing/test-documents.ts';
 import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { modelsDirectory } from '../test-embedder.ts';
 
 let app: TestApp;
@@ -306,9 +307,11 @@ test('documents that come while there is no model are found by their words, and 
 });
 
 test('whoever adds documents pays for their vectors, and a used up quota is why they fail', async () => {
+  await untilFarFromMidnight(20_000);
   const corpus = await newCorpus();
+  const today = new Date().toISOString().slice(0, 10);
   const used = async () => {
-    const usage = await ask('GET', '/api/v1/usage?group_by=user');
+    const usage = await ask('GET', `/api/v1/usage?group_by=user&from=${today}&to=${today}`);
     return usage.body.data[0]?.usage.input_tokens ?? 0;
   };
   const before = await used();

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { picture, sounds } from '../../contract-tests/upstream/media-files.ts';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -242,6 +243,7 @@ describe('refusals', () => {
 });
 
 test('a quota that is used up refuses before anything is asked', async () => {
+  await untilFarFromMidnight(20_000);
   await upstream.script([{ reply: { usage: { input: 10, output: 4000 } } }]);
   const eve = await app.register('eve');
   const limits = { tokens: { day: { hard: 100 } } };

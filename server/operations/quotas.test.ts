@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -30,6 +31,7 @@ afterAll(async () => {
 });
 // Each test has an account of its own, whose day is fresh.
 beforeEach(async () => {
+  await untilFarFromMidnight(20_000);
   names += 1;
   ada = await app.register(`spender-${names}`);
   await upstream.script([{ reply: answer }]);
