@@ -52,6 +52,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 /** An empty one, with little memory unless `settings` say otherwise; null where it is not installed. */
 export async function startPostgres(
   settings: Readonly<Record<string, string>> = {},
+  tries = 3,
 ): Promise<{ readonly url: string; stop(): Promise<void> } | null> {
   const installation = findInstallation();
   if (installation === null) return null;
@@ -61,7 +62,13 @@ export async function startPostgres(
   giveAway(data);
   const port = await freePort();
   const server = startServer(folder, data, port, settings);
-  await whenReady(server);
+  try {
+    await whenReady(server);
+  } catch (error) {
+    // Another one may have taken the port that was free.
+    if (tries > 1) return startPostgres(settings, tries - 1);
+    throw error;
+  }
   return {
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
     async stop() {
@@ -164,6 +171,8 @@ async function whenReady(server: ChildProcess): Promise<void> {
   const lines = createInterface({ input: server.stderr });
   for await (const line of lines) {
     said.push(line);
+    // Its shell would wait on, and hold open what is read here.
+    if (line.includes('FATAL')) server.stdin?.end();
     if (line.includes('ready to accept connections')) {
       // Read on, or the pipe fills and the server stops.
       server.stderr.resume();
