@@ -155,7 +155,7 @@ test('a call without a sign of life ends; one that reports progress may take its
   const workspacePath = testWorkspace();
   // The busy one is silent for a quarter of a second at a time, and a busy machine makes seconds of that.
   const callSilenceMs = 4000;
-  const mcp = testMcp({ mute: hostile('silent'), busy: hostile('slow', '20') }, {}, { callSilenceMs });
+  const mcp = testMcp({ mute: hostile('silent'), busy: hostile('slow') }, {}, { callSilenceMs });
   const tools = await mcp.tools({ workspacePath });
   const { context, said } = testContext(workspacePath);
   expect(await call(tools, 'mcp_mute_act', {}, context)).toEqual({

@@ -110,9 +110,9 @@ function call(id: number | string, name: string, progressToken: string | undefin
   send({ id, result: { content: [{ type: 'text', text: environment }] } });
 }
 
-/** Longer than a call may be silent, but never silent for so long: in as many steps as the second argument says, or in six. */
+/** Longer than a call may be silent, but never silent for so long. Others come meanwhile, on a busy machine too. */
 async function slow(id: number | string, progressToken: string | undefined): Promise<void> {
-  const total = Number(file) || 6;
+  const total = 20;
   for (let progress = 1; progress <= total; progress += 1) {
     await new Promise((resolve) => setTimeout(resolve, 250));
     send({
