@@ -44,6 +44,15 @@ export function runJourneys(target: () => Target): void {
     expect(await refusal(beyond)).toMatchObject({ status: 400, code: 'invalid_request' });
   });
 
+  test('a query that is asked again with its key gives the stream of the same run', async () => {
+    const { client, liveOnly } = target();
+    const options = { idempotencyKey: crypto.randomUUID() };
+    const ask = () => Array.fromAsync(streamQuery(client, { prompt: 'Say hello.' }, options));
+    const [first, second] = [await ask(), await ask()];
+    expect(first.at(-1)?.event).toBe('done');
+    await liveOnly(() => expect(second).toEqual(first));
+  });
+
   test('runs are listed and read', async () => {
     const { client, liveOnly } = target();
     const { data: answer } = await client.POST('/api/v1/query', { body: { prompt: 'Hello' } });
