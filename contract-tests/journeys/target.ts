@@ -2,11 +2,19 @@
 import { type ClientOptions, createServiceClient, type ServiceClient } from '@service/client';
 import { ServiceError } from '@service/client/errors';
 import { expect } from 'vitest';
-import { faults, operations } from '../contract.ts';
+import { answerFaults, type ContractOperation, faults, operations } from '../contract.ts';
 import { type OpenId, openIdVariables, startOpenId } from '../openid/start-openid.ts';
 import { startMock } from '../start-mock.ts';
 import { startServer } from '../start-server.ts';
 import { startUpstream } from '../upstream/start-upstream.ts';
+
+/** What the answers to all calls so far have shown. */
+interface AnswerRecord {
+  /** The operations that have succeeded. */
+  readonly succeeded: Set<string>;
+  /** What is wrong with answers by the contract, but for streams, whose journeys look at each event. */
+  readonly faults: string[];
+}
 
 export interface Target {
   readonly url: string;
@@ -19,8 +27,7 @@ export interface Target {
   /** A client with the key of the operator. */
   readonly operator: ServiceClient;
   clientWith(token: string): ServiceClient;
-  /** The operations that were called so far. */
-  readonly visited: ReadonlySet<string>;
+  readonly record: Readonly<AnswerRecord>;
   /** What holds only where calls change something: the mock always answers with its examples. */
   liveOnly(assertions: () => void | Promise<void>): Promise<void>;
   /** How many times `liveOnly` was asked. */
@@ -74,10 +81,10 @@ export function newAccount() {
 export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
   const { url, operatorKey, openid, stop } =
     kind === 'mock' ? { ...(await startMock()), operatorKey: 'sk-mock', openid: null } : await startLive();
-  const visited = new Set<string>();
+  const record: AnswerRecord = { succeeded: new Set(), faults: [] };
   let asked = 0;
   const make = (options: Partial<ClientOptions>) =>
-    createServiceClient({ baseUrl: url, fetch: recording(visited), ...options });
+    createServiceClient({ baseUrl: url, fetch: recording(record), ...options });
   const visitor = make({});
   const { data } = await visitor.POST('/api/v1/auth/register', { body: newAccount() });
   return {
@@ -87,7 +94,7 @@ export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
     client: make({ token: data.access_token }),
     operator: make({ token: operatorKey }),
     clientWith: (token) => make({ token }),
-    visited,
+    record,
     async liveOnly(assertions) {
       asked += 1;
       if (kind === 'live') await assertions();
@@ -114,18 +121,30 @@ async function startLive() {
   };
 }
 
-function recording(visited: Set<string>): (request: Request) => Promise<Response> {
-  const known = operations.map(({ operationId, label }) => ({
-    operationId,
-    pattern: new RegExp(`^${label.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
+function recording(record: AnswerRecord): (request: Request) => Promise<Response> {
+  const known = operations.map((operation) => ({
+    operation,
+    pattern: new RegExp(`^${operation.label.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
   }));
-  return (request) => {
+  return async (request) => {
     const label = `${request.method} ${new URL(request.url).pathname}`;
-    const found = known.find(({ pattern }) => pattern.test(label));
-    if (found) visited.add(found.operationId);
+    const operation = known.find(({ pattern }) => pattern.test(label))?.operation;
     // Where a browser would be sent is for the journey to see.
-    return fetch(request, { redirect: 'manual' });
+    const response = await fetch(request, { redirect: 'manual' });
+    if (operation) await note(record, operation, response);
+    return response;
   };
+}
+
+async function note(record: AnswerRecord, operation: ContractOperation, answer: Response): Promise<void> {
+  const { status, headers } = answer;
+  const { operationId, successStatuses } = operation;
+  if (successStatuses.includes(status)) record.succeeded.add(operationId);
+  const [type = ''] = (headers.get('Content-Type') ?? '').split(';');
+  // Who has a copy of a stream cannot end it alone.
+  if (type === 'text/event-stream') return;
+  const told = await answerFaults(operation, { status, type, text: await answer.clone().text() });
+  record.faults.push(...told.map((fault) => `${operationId} ${status}: ${fault}`));
 }
 
 /** Expects that a value is as a schema of the contract says. */
