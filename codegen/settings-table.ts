@@ -5,6 +5,7 @@ import type { Schema } from './contract.ts';
 import { writeIfChanged } from './output.ts';
 import { type Place, placesOf, readSettingsSchema, type SettingsSchema } from './schema-places.ts';
 import { laterPartOf } from './settings-of-later-parts.ts';
+import { opensTest, withoutIdle } from './test-titles.ts';
 
 /** A key of the settings file, and the tests whose titles begin with it. */
 export interface SettingRow {
@@ -79,9 +80,11 @@ export async function readTitles(root: string): Promise<TestTitle[]> {
   return titles.flat();
 }
 
-/** The titles in the text of one file that begin with a key in backticks; a key that a table fills in (%s) is none. */
+/** The titles of tests that run that begin with a key in backticks; a key that a table fills in (%s) is none. */
 export function titlesOf(file: string, text: string): TestTitle[] {
-  return [...text.matchAll(titled)].map(([, , quoted = '']) => {
+  const running = withoutIdle(text);
+  const found = [...running.matchAll(titled)].filter(({ index }) => opensTest(running, index));
+  return found.map(([, , quoted = '']) => {
     const title = quoted.replaceAll(/\\([`'"])/g, '$1');
     const [beginning = ''] = /^`[^`]*`(?:(?:, | and |, and )`[^`]*`)*/.exec(title) ?? [];
     return { file, title, keys: [...beginning.matchAll(/`([^`%]*)`/g)].map(([, key = '']) => key) };

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { hasTitle } from './test-titles.ts';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -82,11 +83,8 @@ test('what is there would be seen', () => {
   expect(hasTest('codegen/threat-model.test.ts', ['a title that', 'stands nowhere'].join(' '))).toBe(false);
 });
 
-/** Whether the title, or the case of a table that it names, is a text of the file. */
 function hasTest(file: string, title: string): boolean {
-  if (!file.endsWith('.test.ts') || !existsSync(join(root, file))) return false;
-  const text = read(file);
-  return ["'", '"', '`'].some((quote) => text.includes(quote + title + quote));
+  return file.endsWith('.test.ts') && existsSync(join(root, file)) && hasTitle(read(file), title);
 }
 
 function isThere(kind: string | undefined, name: string): boolean {
