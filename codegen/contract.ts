@@ -73,14 +73,16 @@ export interface PlacedOperation {
   operation: Operation;
 }
 
-/** Every operation of the contract, in the order of the paths. */
+/** Every operation of the contract, in the order of the paths. Whatever else a path holds would get no route. */
 export function operationsOf(contract: Contract): PlacedOperation[] {
-  return Object.entries(contract.paths).flatMap(([path, item]) =>
-    methods.flatMap((method) => {
+  return Object.entries(contract.paths).flatMap(([path, item]) => {
+    const strange = Object.keys(item).find((key) => ![...methods, 'parameters'].includes(key));
+    if (strange) throw new Error(`${path}: ${strange} is none of ${methods}, nor parameters`);
+    return methods.flatMap((method) => {
       const operation = item[method];
       return operation ? [{ path, method, operation }] : [];
-    }),
-  );
+    });
+  });
 }
 
 /** Follows a `$ref` within the document; anything else is returned as it is. */

@@ -6,6 +6,7 @@ import { bundleContract } from './bundle.ts';
 import { generateCatalogValidator } from './catalog-validator.ts';
 import { generateConfigTypes } from './config-types.ts';
 import { generateDerivedDocuments } from './derived-documents.ts';
+import { requireKnownExtensions } from './extensions.ts';
 import { generateHeaders } from './headers.ts';
 import { generateRoutes } from './routes.ts';
 import { generateSettingsTable } from './settings-table.ts';
@@ -15,6 +16,7 @@ const root = join(import.meta.dirname, '..');
 await mkdir(join(root, 'server/contract'), { recursive: true });
 await mkdir(join(root, 'clients/typescript/generated'), { recursive: true });
 const contract = await bundleContract(root);
+requireKnownExtensions(contract);
 await Promise.all([
   generateApiTypes(root, contract),
   generateRoutes(root, contract),

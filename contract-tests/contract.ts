@@ -63,11 +63,14 @@ const document = JSON.parse(readFileSync(file, 'utf8')) as ContractDocument; // 
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
 export const operations: readonly ContractOperation[] = Object.entries(document.paths).flatMap(
-  ([path, item]) =>
-    methods.flatMap((method) => {
+  ([path, item]) => {
+    const strange = Object.keys(item).find((key) => ![...methods, 'parameters'].includes(key));
+    if (strange) throw new Error(`${path}: no test would ask for ${strange}, which is none of ${methods}`);
+    return methods.flatMap((method) => {
       const operation = item[method];
       return operation ? [toOperation(path, item, method.toUpperCase(), operation)] : [];
-    }),
+    });
+  },
 );
 
 function toOperation(
