@@ -98,7 +98,11 @@ async function generateInto(target: string): Promise<string> {
   return readFile(join(target, 'server/contract/config.ts'), 'utf8');
 }
 
-const replacements: readonly unknown[] = [null, '', 'x', -1, 0, 1.5, true, [], {}, ['x'], { x: 1 }, [{}]];
+/** Whole numbers beyond those that a program can count with are among them. */
+const replacements: readonly unknown[] = [
+  ...[null, '', 'x', -1, 0, 1.5, 2 ** 53 - 1, 2 ** 53, 1e18, 1e20, -(2 ** 53), true, [], {}, ['x'], { x: 1 }],
+  [{}],
+];
 
 /** Every copy with one place replaced, removed or given a key that no one knows. */
 function* damagedCopies(text: string): Generator<[what: string, value: unknown]> {
