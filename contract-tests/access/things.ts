@@ -188,7 +188,7 @@ async function newSession({ owner: { client }, workspaceId }: Organization): Pro
 }
 
 /** A session with a prompt and its answer. */
-export async function newConversation(organization: Organization): Promise<Ids> {
+async function newConversation(organization: Organization): Promise<Ids> {
   const { client } = organization.owner;
   const session_id = await newSession(organization);
   const { data } = await client.POST('/api/v1/query', { body: { prompt: 'Hello', session_id, model } });
