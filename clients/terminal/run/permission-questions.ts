@@ -13,6 +13,8 @@ const keys: Readonly<
   allow_workspace: { key: 'w', offer: 'in this workspace', said: 'allowed in this workspace' },
   deny: { key: 'd', offer: 'deny', said: 'denied' },
 };
+/** As people are used to refuse. */
+const refusals = ['n'];
 const wholeKey = 'v';
 const editKey = 'e';
 /** Rows of the screen. What is longer is cut, with a key for the whole: the question itself must stay on the screen. */
@@ -47,8 +49,8 @@ export async function askPermission(
     const ask = () => say([...question.lines.map(painted), offer(request, more)].join('\n'));
     const known = [...request.options.map((option) => keys[option].key), ...more];
     const wrong = () => say(tone('dim', `  Press ${known.join(', ')}.`));
-    const key = await keyboard.readKey(known, ask, signal, wrong);
-    const decision = request.options.find((option) => keys[option].key === key);
+    const key = await keyboard.readKey([...known, ...refusals], ask, signal, { careful: true, wrong });
+    const decision = decisionOf(key, request);
     if (decision) {
       say(tone(decision === 'deny' ? 'red' : 'green', `  → ${keys[decision].said}`));
       return { decision };
@@ -60,6 +62,11 @@ export async function askPermission(
       return { decision: 'allow_once', updated_input: { command: changed } };
     }
   }
+}
+
+/** Keys that stand beside no offer can refuse, and never grant anything. */
+function decisionOf(key: string, { options }: PermissionRequest): Decision | undefined {
+  return options.find((option) => keys[option].key === (refusals.includes(key) ? keys.deny.key : key));
 }
 
 /** A command of one line that can be shown as it is: what is longer is better refused, with a word to the agent. */

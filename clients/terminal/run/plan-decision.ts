@@ -59,7 +59,7 @@ async function askForKey(
   const line = offered.map(({ key, offer }) => `  ${tone('bold', key)} ${offer}`).join(' ');
   const ask = () => say(`\n${tone('yellow', question)}\n${line}`);
   const wrong = () => say(tone('dim', `  Press ${offered.map(({ key }) => key).join(', ')}.`));
-  return await keyboard.readKey(keys, ask, stop, wrong);
+  return await keyboard.readKey(keys, ask, stop, { careful: true, wrong });
 }
 
 async function approve(

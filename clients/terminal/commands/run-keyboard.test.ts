@@ -1,0 +1,51 @@
+/** What a person's terminal does to the questions of `service run`: Ctrl+Z, a hang-up, a terminal that can do little. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { launcher, type TestHome, testHome } from '../test-command.ts';
+import { withScriptedModel } from '../test-model.ts';
+import { openTestTerminal } from '../test-terminal.ts';
+
+const call = (name: string, args: object) => ({ name, arguments: args });
+const asks = (...texts: readonly string[]) =>
+  call('ask_user', {
+    questions: texts.map((text, at) => ({ id: `q${at}`, type: 'free_text', text })),
+  });
+const step = (at: number, ...tool_calls: object[]) => ({ when: { step: at }, reply: { tool_calls } });
+const said = { reply: { text: 'The tool said: {{last_tool_result}}' } };
+
+/** A shell, in which the command is typed: it can be suspended there, and other variables be given. */
+async function shellAt(home: TestHome, line: string) {
+  const terminal = await openTestTerminal(['bash', '--norc', '--noprofile', '-i'], {
+    cwd: home.project,
+    environment: { ...home.environment, PS1: '> ', SERVICE: launcher },
+  });
+  await terminal.press(line, 'Enter');
+  return terminal;
+}
+
+test('after Ctrl+Z and fg a question stands there again, with what was typed, and is answered', async () => {
+  const home = testHome();
+  const made = call('bash', { command: 'touch made' });
+  await withScriptedModel(home, [step(0, asks('What else?')), step(1, made), said]);
+  const terminal = await shellAt(home, '$SERVICE run go');
+  await terminal.shows(/What else\?\n {2}>/);
+  await terminal.press('h', 'a', 'l', 'f');
+  await terminal.shows('> half');
+  await terminal.press('C-z');
+  await terminal.shows('Stopped');
+  await terminal.press('fg', 'Enter');
+  await terminal.shows(/Stopped[\s\S]*What else\?\n {2}> half/);
+  await terminal.press('-', 'o', 'n', 'e', 'Enter');
+  expect(await terminal.shows('d deny')).toContain('half-one');
+  await terminal.press('C-z');
+  await terminal.shows(/Stopped[\s\S]*Stopped/);
+  await terminal.press('fg', 'Enter');
+  await terminal.shows(/Stopped[\s\S]*Stopped[\s\S]*d deny/);
+  // As people are used to refuse.
+  await terminal.press('n', 'o', 'Enter');
+  await terminal.shows(/Press [\s\S]*d deny/);
+  await terminal.press('n');
+  await terminal.shows(/→ denied[\s\S]*The tool said: Permission denied\./);
+  expect(existsSync(join(home.project, 'made'))).toBe(false);
+});
