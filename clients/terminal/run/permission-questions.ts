@@ -2,6 +2,7 @@
 import type { PermissionReply, PermissionRequest } from '@service/client/api';
 import { brief, fitting, paint, printable, type Style, shown, widthOf } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
+import type { Answered } from './answers.ts';
 
 type Decision = PermissionReply['decision'];
 
@@ -39,7 +40,7 @@ export async function askPermission(
   asker: string | null,
   keyboard: Keyboard,
   signal: AbortSignal,
-): Promise<PermissionReply> {
+): Promise<Answered<PermissionReply>> {
   const parts = partsOf(request, asker);
   const command = editable(request);
   let whole = false;
@@ -52,14 +53,14 @@ export async function askPermission(
     const key = await keyboard.readKey([...known, ...refusals], ask, signal, { careful: true, wrong });
     const decision = decisionOf(key, request);
     if (decision) {
-      say(tone(decision === 'deny' ? 'red' : 'green', `  → ${keys[decision].said}`));
-      return { decision };
+      const said = tone(decision === 'deny' ? 'red' : 'green', `  → ${keys[decision].said}`);
+      return { reply: { decision }, said };
     }
     if (key === wholeKey) whole = true;
     const changed = key === editKey && command !== null ? await edited(command, keyboard, signal) : null;
     if (changed !== null) {
-      say(tone('green', '  → allowed once as you changed it'));
-      return { decision: 'allow_once', updated_input: { command: changed } };
+      const reply = { decision: 'allow_once', updated_input: { command: changed } } as const;
+      return { reply, said: tone('green', '  → allowed once as you changed it') };
     }
   }
 }

@@ -2,6 +2,10 @@
 import type { PromptAnswer, PromptReply, PromptRequest, Question } from '@service/client/api';
 import { brief, paint, printable, shown } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
+import type { Answered } from './answers.ts';
+
+/** Characters, as the contract counts them. */
+const longestAnswer = 10_000;
 
 /**
  * Asks one question after the other; ending the input (Ctrl+D) declines them all.
@@ -12,18 +16,16 @@ export async function askPrompt(
   asker: string | null,
   keyboard: Keyboard,
   signal: AbortSignal,
-): Promise<PromptReply> {
+): Promise<Answered<PromptReply>> {
   const answers: PromptAnswer[] = [];
   if (asker !== null) say(paint('dim', `${brief(asker, 60)} asks:`, process.stderr));
   for (const question of questions) {
     const answer = await askOne(question, keyboard, signal);
-    if (answer === null) {
-      say(paint('dim', '  → declined', process.stderr));
-      return { cancelled: true };
-    }
+    if (answer === null)
+      return { reply: { cancelled: true }, said: paint('dim', '  → declined', process.stderr) };
     answers.push({ question_id: question.id, ...answer });
   }
-  return { answers };
+  return { reply: { answers }, said: null };
 }
 
 type Answer = Omit<PromptAnswer, 'question_id'>;
@@ -34,8 +36,12 @@ async function askOne(question: Question, keyboard: Keyboard, signal: AbortSigna
     const line = await keyboard.readLine(`  ${hints[question.type]} `, signal, { ask });
     if (line === null) return null;
     const answer = readAnswer(question, line.trim());
-    if (answer) return answer;
-    ask = () => say(paint('dim', '  That is no answer here. Ctrl+D declines to answer.', process.stderr));
+    const length = Array.from(answer?.fill_in_text ?? '').length;
+    if (answer && length <= longestAnswer) return answer;
+    const why = answer
+      ? `An answer has at most ${longestAnswer} characters, and this one ${length}.`
+      : 'That is no answer here.';
+    ask = () => say(paint('dim', `  ${why} Ctrl+D declines to answer.`, process.stderr));
   }
 }
 

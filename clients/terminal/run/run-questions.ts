@@ -1,10 +1,10 @@
 /** What a run asks a person: one question after the other on the terminal; without one, refused at once. */
 import type { ServiceClient } from '@service/client';
 import type { PermissionRequest, PromptRequest, RuntimeEvent } from '@service/client/api';
-import { ServiceError } from '@service/client/errors';
 import { replyPermission, replyPrompt } from '@service/client/reply';
 import { notice } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
+import { answer, deliver, elsewhere, tooLate } from './answers.ts';
 import { askPermission } from './permission-questions.ts';
 import { askPrompt } from './prompt-questions.ts';
 import type { RunDisplay } from './run-display.ts';
@@ -28,6 +28,7 @@ export function createRunQuestions(
   /** The agents that agents have started, by their sessions. */
   const agents = new Map<string, string>();
   const refusedTools = new Set<string>();
+  const over = new AbortController();
   let last: Promise<void> = Promise.resolve();
 
   const enqueue = (id: string, ask: (keys: Keyboard, signal: AbortSignal) => Promise<unknown>) => {
@@ -37,9 +38,8 @@ export function createRunQuestions(
     last = last
       .then(() => (keyboard && !controller.signal.aborted ? ask(keyboard, controller.signal) : undefined))
       .catch((error: unknown) => {
-        const over = [elsewhere, tooLate].find((reason) => reason === error);
-        if (over) process.stderr.write(`  → ${over.message}\n`);
-        else reportUnless(controller.signal.aborted, error);
+        if (error === ended) return;
+        process.stderr.write(`  → ${error instanceof Error ? error.message : String(error)}\n`);
       })
       .then(() => {
         open.delete(id);
@@ -51,9 +51,8 @@ export function createRunQuestions(
     const remedy = `Allow it with ${entriesFor(request)} in permissions.allowed_tools of the settings, or let everything pass with --yolo.`;
     if (!refusedTools.has(tool)) notice(`${tool} was refused: there is no terminal to ask at. ${remedy}`);
     refusedTools.add(tool);
-    send(
-      replyPermission(client, request, { decision: 'deny', message: `Nobody is there to ask. ${remedy}` }),
-    );
+    const message = `Nobody is there to ask. ${remedy}`;
+    send(() => replyPermission(client, request, { decision: 'deny', message }), over.signal);
   };
   const askerOf = ({ session_id: session }: { session_id: string }) => agents.get(session) ?? null;
   return {
@@ -62,20 +61,20 @@ export function createRunQuestions(
         agents.set(event.session_id, `${event.agent_slug}: ${event.description}`);
       else if (event.type === 'permission_requested' && !keyboard) refuse(event.request);
       else if (event.type === 'permission_requested')
-        enqueue(event.request.id, async (keys, signal) =>
-          replyPermission(
-            client,
-            event.request,
-            await askPermission(event.request, askerOf(event.request), keys, signal),
+        enqueue(event.request.id, (keys, signal) =>
+          answer(
+            () => askPermission(event.request, askerOf(event.request), keys, signal),
+            (reply) => replyPermission(client, event.request, reply),
+            signal,
           ),
         );
-      else if (event.type === 'prompt_requested' && !keyboard) decline(client, event.request);
+      else if (event.type === 'prompt_requested' && !keyboard) decline(client, event.request, over.signal);
       else if (event.type === 'prompt_requested')
-        enqueue(event.request.id, async (keys, signal) =>
-          replyPrompt(
-            client,
-            event.request,
-            await askPrompt(event.request, askerOf(event.request), keys, signal),
+        enqueue(event.request.id, (keys, signal) =>
+          answer(
+            () => askPrompt(event.request, askerOf(event.request), keys, signal),
+            (reply) => replyPrompt(client, event.request, reply),
+            signal,
           ),
         );
       else if (event.type === 'permission_expired' || event.type === 'prompt_expired')
@@ -86,6 +85,7 @@ export function createRunQuestions(
     },
     takeBack: (requestId) => open.get(requestId)?.abort(elsewhere),
     async close() {
+      over.abort(ended);
       for (const controller of open.values()) controller.abort(ended);
       await last;
     },
@@ -99,21 +99,17 @@ function entriesFor({ tool_name: tool, action, grants }: PermissionRequest): str
   return entries.map((entry) => JSON.stringify(entry)).join(' and ');
 }
 
-const elsewhere = new Error('It was answered elsewhere.');
-const tooLate = new Error('It is too late for an answer.');
 const ended = new Error('The run has ended.');
 
-function decline(client: ServiceClient, request: PromptRequest): void {
+function decline(client: ServiceClient, request: PromptRequest, over: AbortSignal): void {
   notice('The agent asked a question, and there is no terminal to answer it at: it goes on without.');
-  send(replyPrompt(client, request, { cancelled: true }));
+  send(() => replyPrompt(client, request, { cancelled: true }), over);
 }
 
-function send(reply: Promise<unknown>): void {
-  reply.catch((error: unknown) => reportUnless(false, error));
-}
-
-/** What was answered already, expired, or whose run ended is no failure: the run's own events say what became of it. */
-function reportUnless(settled: boolean, error: unknown): void {
-  if (settled || (error instanceof ServiceError && [404, 409, 410].includes(error.status))) return;
-  notice(`The answer did not reach the server: ${error instanceof Error ? error.message : String(error)}`);
+/** Of a question that is over the run's own events say what became of it. */
+function send(reply: () => Promise<unknown>, over: AbortSignal): void {
+  deliver(reply, over).then(
+    (refusal) => refusal && notice(`The answer was refused. ${refusal.message}`),
+    () => undefined,
+  );
 }

@@ -1,0 +1,54 @@
+/** `service run` with a person at the terminal and a server elsewhere, to which the network is not always there. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { launcher, testHome } from '../test-command.ts';
+import { withScriptedModel } from '../test-model.ts';
+import { startTestProxy } from '../test-proxy.ts';
+import { startTestServer } from '../test-server.ts';
+import { openTestTerminal } from '../test-terminal.ts';
+
+const call = (name: string, args: object) => ({ name, arguments: args });
+const step = (at: number, ...tool_calls: object[]) => ({ when: { step: at }, reply: { tool_calls } });
+const questions = [{ id: 'q', type: 'free_text', text: 'What else?' }];
+const asks = call('ask_user', { questions });
+const touch = call('bash', { command: 'touch made' });
+const said = { reply: { text: 'The tool said: {{last_tool_result}}' } };
+
+/** A server with this model behind a network that can be spoilt. */
+async function serverElsewhere(rules: readonly object[]) {
+  const home = testHome();
+  const model = await withScriptedModel(home, rules);
+  const file = join(home.home, '.config/service/service.json');
+  const server = await startTestServer(JSON.parse(readFileSync(file, 'utf8')));
+  const proxy = await startTestProxy(server.url);
+  const environment = { ...home.environment, SERVICE_API_KEY: server.operatorKey };
+  const runThere = async (...words: readonly string[]) =>
+    await openTestTerminal([launcher, 'run', '--server', proxy.url, ...words], {
+      cwd: home.project,
+      environment,
+    });
+  return { home, model, proxy, server, environment, runThere };
+}
+
+test('an answer that is refused is asked for again, and one that does not arrive is sent again', async () => {
+  const { proxy, runThere } = await serverElsewhere([step(0, asks), step(1, touch), said]);
+  const terminal = await runThere('go');
+  await terminal.shows(/What else\?\n {2}>/);
+  await terminal.paste('x'.repeat(10_001));
+  await terminal.press('Enter');
+  await terminal.shows(/at most 10000 characters, and this one 10001\.[\s\S]*\n {2}>/);
+  proxy.spoil(/^POST .*\/prompts\//, 'dropped');
+  await terminal.press('s', 'h', 'o', 'r', 't', 'Enter');
+  expect(await terminal.shows('d deny')).toMatch(
+    /short\nservice: The answer did not arrive, and is sent again\./,
+  );
+  proxy.spoil(/^POST .*\/permissions\//, 400);
+  await terminal.press('a');
+  expect(await terminal.shows(/The answer was refused\.[\s\S]*d deny/)).not.toContain('→ allowed');
+  proxy.spoil(/^POST .*\/permissions\//, 'dropped');
+  await terminal.press('a');
+  expect((await terminal.end()).screen).toMatch(
+    /The answer was refused\.(?![\s\S]*→[\s\S]*sent again)[\s\S]*sent again\.[\s\S]*→ allowed once[\s\S]*The tool said/,
+  );
+});

@@ -1,0 +1,66 @@
+/** Brings what a person answers to the server, until it is taken or nobody waits for it any more. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConnectionError, ServiceError } from '@service/client/errors';
+import { notice } from '../output.ts';
+
+/** What a person has answered. */
+export interface Answered<Reply> {
+  readonly reply: Reply;
+  /** What stands on the terminal once the answer counts; null where nothing need be said. */
+  readonly said: string | null;
+}
+
+/** Why a question is over, in the words for the person. */
+export const elsewhere = new Error('It was answered elsewhere.');
+export const already = new Error('It is answered already.');
+export const tooLate = new Error('It is too late for an answer.');
+
+const waitMs = { first: 500, longest: 5000 };
+
+/**
+ * Asks, and asks again where the server refuses the answer: the run would wait for another one until the question
+ * expires. Rejects with the reason of the signal, or with one of those above, where the question is over.
+ */
+export async function answer<Reply>(
+  ask: () => Promise<Answered<Reply>>,
+  send: (reply: Reply) => Promise<unknown>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const { reply, said } = await ask();
+    const refusal = await deliver(() => send(reply), signal);
+    if (refusal === null) return void (said === null || process.stderr.write(`${said}\n`));
+    notice(`The answer was refused.\n${refusal.message}`);
+  }
+}
+
+/**
+ * Sends an answer until the server has one: twice does no more than once. Null where it is taken, else why it is none. A
+ * network that is away comes back, or the stream of the run ends, which aborts the signal.
+ */
+export async function deliver(send: () => Promise<unknown>, signal: AbortSignal): Promise<Error | null> {
+  for (let wait = waitMs.first; ; wait = Math.min(2 * wait, waitMs.longest)) {
+    try {
+      await send();
+      return null;
+    } catch (error) {
+      // Where only the word of its being taken was lost, the run says that there is an answer.
+      if (signal.aborted) throw signal.reason === elsewhere ? already : signal.reason;
+      if (!(error instanceof Error)) throw error;
+      const over = error instanceof ServiceError ? endings[error.status] : undefined;
+      if (over) throw over;
+      if (!mayPass(error)) return error;
+      if (wait === waitMs.first) notice(`The answer did not arrive, and is sent again.\n${error.message}`);
+    }
+    // The reason is that of the signal, and not the one that the timer makes of it.
+    await sleep(wait, undefined, { signal }).catch(() => signal.throwIfAborted());
+  }
+}
+
+/** Not found, already answered, and gone: the question itself, and not the answer, is the matter. */
+const endings: Readonly<Record<number, Error>> = { 404: tooLate, 409: already, 410: tooLate };
+
+function mayPass(error: Error): boolean {
+  if (error instanceof ServiceError) return error.status === 429 || error.status >= 502;
+  return error instanceof ConnectionError;
+}
