@@ -1,4 +1,5 @@
 /** Questions to the person at the terminal. They are asked on standard error, so that an answer can go into a pipe. */
+import { closeAtEnd } from './interrupts.ts';
 import { paint } from './output.ts';
 import { openKeyboard } from './terminal-input.ts';
 
@@ -64,9 +65,10 @@ export async function askChoice<Key extends string>(
 /** Asks for one line, which is not shown where it is `hidden`. Null at the end of the input, and where there is nobody to ask. */
 export async function askLine(question: string, { hidden = false } = {}): Promise<string | null> {
   const keyboard = openKeyboard();
-  try {
-    return (await keyboard?.readLine(question, new AbortController().signal, { hidden })) ?? null;
-  } finally {
-    keyboard?.close();
-  }
+  if (!keyboard) return null;
+  // A signal must not leave the terminal in the way that it is in while something is asked.
+  return await closeAtEnd(
+    () => keyboard.readLine(question, new AbortController().signal, { hidden }),
+    async () => keyboard.close(),
+  );
 }

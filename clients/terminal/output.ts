@@ -36,6 +36,11 @@ export function isTerminal(stream: NodeJS.WriteStream = process.stdout): boolean
   return stream.isTTY === true;
 }
 
+/** Whether the terminal does nothing but to show line after line. */
+export function isDumb(): boolean {
+  return process.env.TERM === 'dumb';
+}
+
 /** Text in a style, where the stream shows colours: NO_COLOR and FORCE_COLOR are heeded. */
 export function paint(style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string {
   return styleText(style, text, { stream, validateStream: true });
@@ -166,7 +171,7 @@ export function fitting(text: string, cells: number): string {
 
 const plain = /^[ -~]*$/;
 const wide =
-  /\p{Emoji_Presentation}|\ufe0f|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u;
+  /\p{Emoji_Presentation}|\ufe0f|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/u;
 
 let segmenter: Intl.Segmenter | undefined;
 

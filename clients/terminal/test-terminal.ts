@@ -22,8 +22,10 @@ export interface TestTerminal {
   visible(): Promise<string>;
   /** Whether anything on the screen is coloured or set off in any other way. */
   colours(): Promise<boolean>;
-  /** Ends the program as a power failure would: SIGKILL. */
-  kill(): Promise<void>;
+  /** Closes the window: the program has no terminal any more. */
+  hangUp(): Promise<void>;
+  /** Ends the program as a power failure would, or with another signal than SIGKILL. */
+  kill(signal?: 'KILL' | 'TERM'): Promise<void>;
   /** What stands on the screen once the program has ended, and its exit code. */
   end(): Promise<{ readonly screen: string; readonly code: number }>;
 }
@@ -50,7 +52,8 @@ export async function openTestTerminal(
   const tmux = (...args: readonly string[]) =>
     run('tmux', ['-S', join(folder, 'socket'), '-f', '/dev/null', ...args]);
   onTestFinished(async () => {
-    await tmux('kill-server');
+    // It has ended by itself where the window was closed.
+    await tmux('kill-server').catch(() => undefined);
     rmSync(folder, { recursive: true, force: true });
   });
   const variables = Object.entries({ ...environment, TERM: 'tmux-256color' }).map(
@@ -82,10 +85,11 @@ export async function openTestTerminal(
       }),
     visible: async () => (await tmux('capture-pane', '-p')).stdout,
     colours: async () => (await tmux('capture-pane', '-p', '-e')).stdout.includes('\x1b['),
-    async kill() {
+    hangUp: async () => void (await tmux('kill-session')),
+    async kill(signal = 'KILL') {
       // The launcher becomes the program, so that the program is the only child of the shell.
       const shell = (await tmux('display-message', '-p', '#{pane_pid}')).stdout.trim();
-      await run('pkill', ['-KILL', '-P', shell]);
+      await run('pkill', [`-${signal}`, '-P', shell]);
     },
     end: () =>
       until(async () => {

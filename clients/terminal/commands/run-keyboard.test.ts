@@ -46,6 +46,61 @@ test('after Ctrl+Z and fg a question stands there again, with what was typed, an
   await terminal.press('n', 'o', 'Enter');
   await terminal.shows(/Press [\s\S]*d deny/);
   await terminal.press('n');
-  await terminal.shows(/→ denied[\s\S]*The tool said: Permission denied\./);
+  await terminal.shows(/→ denied[\s\S]*The tool said: Permission denied\.[\s\S]*\n>$/);
   expect(existsSync(join(home.project, 'made'))).toBe(false);
+});
+
+test('on a dumb terminal lines are changed by the terminal itself, and nothing moves', async () => {
+  const home = testHome();
+  const made = call('bash', { command: 'touch made' });
+  const model = await withScriptedModel(home, [
+    {
+      when: { step: 0 },
+      reply: { text: 'I ask.', hold_after_chunks: 1, tool_calls: [asks('What?', 'And?')] },
+    },
+    step(1, made),
+    said,
+  ]);
+  const terminal = await shellAt(home, 'TERM=dumb $SERVICE run go');
+  await model.latest(({ outcome }) => outcome === 'open');
+  expect(await terminal.shows('run go')).not.toMatch(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/);
+  await model.releaseHeld();
+  await terminal.shows(/What\?\n {2}>/);
+  await terminal.press('o', 'x', 'BSpace', 'n', 'e', 'Enter');
+  await terminal.shows(/And\?\n {2}>/);
+  await terminal.press('C-d');
+  const screen = await terminal.shows('d deny');
+  expect(screen).toContain('→ declined');
+  // What is begun could not be changed.
+  expect(screen).not.toContain('e edit');
+  await terminal.press('a');
+  await terminal.shows(/→ allowed once[\s\S]*The tool said[\s\S]*\n>$/);
+  expect(existsSync(join(home.project, 'made'))).toBe(true);
+});
+
+test('Ctrl+D behind lines that were pasted ends the answer, which is what was pasted', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [step(0, asks('What else?')), said]);
+  const terminal = await openTestTerminal([launcher, 'run', 'go'], {
+    cwd: home.project,
+    environment: home.environment,
+  });
+  await terminal.shows(/What else\?\n {2}>/);
+  await terminal.paste('one\ntwo\n');
+  await terminal.shows(/> one\ntwo/);
+  await terminal.press('C-d');
+  expect((await terminal.end()).screen).toMatch(/The tool said: What else\?\n {2}one\n *two\n/);
+});
+
+test('a signal at the questions of a login leaves the terminal as it was', async () => {
+  const home = testHome();
+  const terminal = await openTestTerminal([launcher, 'login', 'http://127.0.0.1:9', '--password'], {
+    cwd: home.project,
+    environment: home.environment,
+  });
+  await terminal.shows('E-mail address:');
+  await terminal.kill('TERM');
+  expect((await terminal.end()).code).toBe(143);
+  await terminal.paste('over');
+  expect(await terminal.shows('over')).not.toContain('200~');
 });

@@ -1,6 +1,7 @@
 /** `service run` with a person at the terminal and a server elsewhere, to which the network is not always there. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createServiceClient } from '@service/client';
 import { expect, test } from 'vitest';
 import { launcher, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
@@ -51,4 +52,19 @@ test('an answer that is refused is asked for again, and one that does not arrive
   expect((await terminal.end()).screen).toMatch(
     /The answer was refused\.(?![\s\S]*→[\s\S]*sent again)[\s\S]*sent again\.[\s\S]*→ allowed once[\s\S]*The tool said/,
   );
+});
+
+test('a run whose terminal is closed at a question is interrupted', async () => {
+  const { home, model, server, environment, proxy } = await serverElsewhere([step(0, asks), said]);
+  const code = join(home.home, 'code');
+  const line = `trap : HUP; '${launcher}' run --server ${proxy.url} go; echo $? >'${code}'`;
+  const terminal = await openTestTerminal(['sh', '-c', line], { cwd: home.project, environment });
+  await terminal.shows(/What else\?\n {2}>/);
+  await terminal.hangUp();
+  await expect.poll(() => existsSync(code) && readFileSync(code, 'utf8')).toBe('129\n');
+  const client = createServiceClient({ baseUrl: server.url, token: server.operatorKey });
+  const status = async () => (await client.GET('/api/v1/sessions')).data.data[0]?.status;
+  await expect.poll(status).toBe('idle');
+  // Nobody has declined to answer.
+  expect(await model.requests()).toHaveLength(1);
 });

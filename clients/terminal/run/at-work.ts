@@ -5,7 +5,7 @@ import { noProvider } from '../askable-providers.ts';
 import { type Connection, connectHere, connectTo, type LocalConnection } from '../connection.ts';
 import { exitCodes } from '../failures.ts';
 import { catchInterrupts } from '../interrupts.ts';
-import { isTerminal, notice } from '../output.ts';
+import { isDumb, isTerminal, notice } from '../output.ts';
 import { openProjectForRun, type Project } from '../project.ts';
 import { failureOf } from '../service-failures.ts';
 import { noticeDiagnostics, withPlaces } from '../settings-notices.ts';
@@ -95,8 +95,8 @@ function noticeProviders({ diagnostics, isDemonstration }: LocalConnection, { lo
   if (isDemonstration && (models || providers)) notice(`${noProvider.message} ${noProvider.remedy}`);
 }
 
-/** `options.progress`, where there is a person to see it. */
+/** `options.progress`, where there is a person to see it, on a terminal that can take a line back. */
 function chooseProgress({ loaded }: Project, { quiet, json }: WorkWishes): Progress {
   const wanted = loaded.config.options?.progress ?? true;
-  return wanted && !quiet && !json && isTerminal(process.stderr) ? startProgress() : noProgress;
+  return wanted && !quiet && !json && isTerminal(process.stderr) && !isDumb() ? startProgress() : noProgress;
 }

@@ -42,7 +42,7 @@ export async function askPermission(
   signal: AbortSignal,
 ): Promise<Answered<PermissionReply>> {
   const parts = partsOf(request, asker);
-  const command = editable(request);
+  const command = keyboard.canEdit ? editable(request) : null;
   let whole = false;
   for (;;) {
     const question = whole ? { lines: parts.flatMap(({ lines }) => lines), cut: false } : cutToScreen(parts);
