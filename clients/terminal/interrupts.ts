@@ -75,7 +75,9 @@ export function endWithTheReader(): void {
   process.stderr.on('error', () => undefined);
 }
 
-const signals = Object.keys(codes) as Signal[]; // keys of a type of our own
+/** Where the process was begun to outlive its terminal, hang-ups are caught already, and ignored. */
+const signals = (Object.keys(codes) as Signal[]) // keys of a type of our own
+  .filter((name) => name !== 'SIGHUP' || process.listenerCount(name) === 0);
 
 function onSignal(name: Signal): void {
   catching.at(-1)?.('signal', codes[name]);

@@ -11,7 +11,8 @@ import {
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { launcher, type TestHome, testHome } from './test-command.ts';
-import { runToEnd } from './test-process.ts';
+import { withScriptedModel } from './test-model.ts';
+import { runToEnd, startProcess } from './test-process.ts';
 import { openTestTerminal } from './test-terminal.ts';
 
 const version = { code: 0, stdout: 'service 0.1.0\n', stderr: '' };
@@ -157,3 +158,14 @@ function generate(home: string, checkout: string): void {
   mkdirSync(join(home, checkout, 'server/contract'), { recursive: true });
   writeFileSync(join(home, checkout, 'server/contract/config.ts'), '');
 }
+
+test('a command that nohup began outlives the terminal', async () => {
+  const home = testHome();
+  const model = await withScriptedModel(home, [{ reply: { text: 'Here it is.', hold_after_chunks: 1 } }]);
+  const { project: cwd, environment } = home;
+  const command = startProcess('nohup', [launcher, 'run', 'go'], { cwd, environment });
+  await model.latest(({ outcome }) => outcome === 'open');
+  command.child.kill('SIGHUP');
+  await model.releaseHeld();
+  expect(await command.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('Here it is.') });
+});

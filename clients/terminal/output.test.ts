@@ -1,6 +1,6 @@
 /** What is written: harmless, aligned for people, plain for programs. */
 import { expect, test } from 'vitest';
-import { brief, printable, shown, widthOf } from './output.ts';
+import { brief, columnsOf, printable, shown, widthOf } from './output.ts';
 
 test('text of others cannot move the cursor, change colours or clear the screen', () => {
   expect(printable('\x1b[2Jgone\x9b31m\x07\r')).toBe(String.raw`\e[2Jgone\u{9b}31m\u{7}\r`);
@@ -61,4 +61,9 @@ test('the beginning of a text fills the cells that it is given, and ends with a 
       expect(line).not.toMatch(/\p{Cs}|\u200d…$/u);
       expect(widthOf(line)).toBeLessThanOrEqual(width);
     }
+});
+
+test('a terminal that does not say how wide it is has some columns, and one that does has those', () => {
+  const widths = [0, undefined, 30].map((columns) => ({ columns }) as NodeJS.WriteStream); // the rest is not looked at
+  expect(widths.map((stream) => columnsOf(stream))).toEqual([100, 100, 30]);
 });

@@ -41,6 +41,11 @@ export function isDumb(): boolean {
   return process.env.TERM === 'dumb';
 }
 
+/** How many cells a line has; some terminals do not say how wide they are. */
+export function columnsOf(stream: NodeJS.WriteStream = process.stdout, unknown = 100): number {
+  return stream.columns || unknown;
+}
+
 /** Text in a style, where the stream shows colours: NO_COLOR and FORCE_COLOR are heeded. */
 export function paint(style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string {
   return styleText(style, text, { stream, validateStream: true });

@@ -8,13 +8,17 @@ import { printable } from './output.ts';
 const wholeId = /^plan_[0-9a-hjkmnp-tv-z]{26}$/;
 
 /** The one plan that is meant; of a session, the latest. */
-export async function findPlan(client: ServiceClient, given: string): Promise<Plan> {
+export async function findPlan(
+  client: ServiceClient,
+  given: string,
+  signal: AbortSignal | null = null,
+): Promise<Plan> {
   const end = given.trim().toLowerCase();
   if (wholeId.test(end)) {
     const params = { path: { plan_id: end } };
-    return (await client.GET('/api/v1/plans/{plan_id}', { params })).data;
+    return (await client.GET('/api/v1/plans/{plan_id}', { params, signal })).data;
   }
-  const plans = await allPlans(client);
+  const plans = await allPlans(client, signal);
   const named = plans.filter(({ id }) => end !== '' && id.endsWith(end));
   const found = named.length > 0 ? named : latestOfSessions(plans, end);
   const [only] = found;
@@ -26,9 +30,10 @@ export async function findPlan(client: ServiceClient, given: string): Promise<Pl
 export function plansOf(
   client: ServiceClient,
   filter: { readonly session_id?: string; readonly status?: Plan['status'] },
+  signal: AbortSignal | null = null,
 ): AsyncGenerator<Plan> {
   return paginate((page) =>
-    client.GET('/api/v1/plans', { params: { query: { ...page, ...filter, limit: 100 } } }),
+    client.GET('/api/v1/plans', { params: { query: { ...page, ...filter, limit: 100 } }, signal }),
   );
 }
 
@@ -39,8 +44,8 @@ export function noSuchPlan(given: string): CommandFailure {
   );
 }
 
-async function allPlans(client: ServiceClient): Promise<readonly Plan[]> {
-  return await Array.fromAsync(plansOf(client, {}));
+async function allPlans(client: ServiceClient, signal: AbortSignal | null): Promise<readonly Plan[]> {
+  return await Array.fromAsync(plansOf(client, {}, signal));
 }
 
 function latestOfSessions(plans: readonly Plan[], end: string): readonly Plan[] {

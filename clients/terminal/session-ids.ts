@@ -9,22 +9,26 @@ const wholeId = /^ses_[0-9a-hjkmnp-tv-z]{26}$/;
 const shortest = 6;
 
 /** The one session that is meant. */
-export async function findSession(client: ServiceClient, given: string): Promise<Session> {
+export async function findSession(
+  client: ServiceClient,
+  given: string,
+  signal: AbortSignal | null = null,
+): Promise<Session> {
   const end = given.trim().toLowerCase();
   if (wholeId.test(end)) {
     const params = { path: { session_id: end } };
-    return (await client.GET('/api/v1/sessions/{session_id}', { params })).data;
+    return (await client.GET('/api/v1/sessions/{session_id}', { params, signal })).data;
   }
-  const found = (await allSessions(client)).filter(({ id }) => end !== '' && id.endsWith(end));
+  const found = (await allSessions(client, signal)).filter(({ id }) => end !== '' && id.endsWith(end));
   const [only] = found;
   if (only && found.length === 1) return only;
   throw found.length === 0 ? noSuchSession(given) : new CommandFailure(ambiguous(given, found));
 }
 
 /** The session that was used last; null where there is none. */
-export async function latestSession(client: ServiceClient): Promise<Session | null> {
+export async function latestSession(client: ServiceClient, signal: AbortSignal): Promise<Session | null> {
   const query = { sort: '-updated_at', limit: 1 } as const;
-  const { data } = await client.GET('/api/v1/sessions', { params: { query } });
+  const { data } = await client.GET('/api/v1/sessions', { params: { query }, signal });
   return data.data[0] ?? null;
 }
 
@@ -35,11 +39,11 @@ export function shortIds(ids: readonly string[]): (id: string) => string {
   return (id) => id.slice(-length);
 }
 
-async function allSessions(client: ServiceClient): Promise<readonly Session[]> {
+async function allSessions(client: ServiceClient, signal: AbortSignal | null): Promise<readonly Session[]> {
   const lists = [false, true].map((archived) =>
     Array.fromAsync(
       paginate((page) =>
-        client.GET('/api/v1/sessions', { params: { query: { ...page, archived, limit: 100 } } }),
+        client.GET('/api/v1/sessions', { params: { query: { ...page, archived, limit: 100 } }, signal }),
       ),
     ),
   );

@@ -10,7 +10,7 @@ import type {
 } from '@service/client/api';
 import { describeUse, grouped } from './amounts.ts';
 import { localTime } from './local-time.ts';
-import { brief, paint, printable, type Style, widthOf } from './output.ts';
+import { brief, columnsOf, paint, printable, type Style, widthOf } from './output.ts';
 
 type Run = NonNullable<SessionInspection['run']>;
 
@@ -69,7 +69,7 @@ const margin = 11;
 
 /** How wide a line behind the titles may be. */
 function room(): number {
-  return Math.max(40, (process.stdout.columns ?? 100) - margin - 1);
+  return Math.max(40, columnsOf() - margin - 1);
 }
 
 function optional(title: string, lines: readonly string[]): readonly Section[] {

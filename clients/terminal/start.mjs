@@ -4,10 +4,12 @@ import { enableCompileCache } from 'node:module';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 
-const { XDG_CACHE_HOME: given, SERVICE_CALLED_AS: name } = process.env;
+const { XDG_CACHE_HOME: given, SERVICE_CALLED_AS: name, SERVICE_HANGUPS: hangups } = process.env;
 // As programs have it: the first argument is the name that this one was called by. It is no setting, and no child's affair.
 if (name) process.argv[1] = name;
 delete process.env.SERVICE_CALLED_AS;
+if (hangups === 'ignored') process.on('SIGHUP', () => undefined);
+delete process.env.SERVICE_HANGUPS;
 
 // Not the shared temporary folder, Node's own choice: code of other users would be run from there.
 try {

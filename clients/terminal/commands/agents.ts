@@ -2,7 +2,7 @@
 import type { Agent } from '@service/client/api';
 import { paginate } from '@service/client/pagination';
 import { withService } from '../connection.ts';
-import { brief, type Column, isTerminal, printTable } from '../output.ts';
+import { brief, type Column, columnsOf, isTerminal, printTable } from '../output.ts';
 
 /** All that `service run --agent` takes here, by slug. */
 export async function listAgents(options: {
@@ -20,7 +20,7 @@ export async function listAgents(options: {
 }
 
 function columns(): readonly Column<Agent>[] {
-  const width = isTerminal() ? Math.max(20, (process.stdout.columns ?? 100) - 40) : Number.POSITIVE_INFINITY;
+  const width = isTerminal() ? Math.max(20, columnsOf() - 40) : Number.POSITIVE_INFINITY;
   return [
     { title: 'agent', value: ({ slug }) => slug, style: 'bold' },
     { title: 'from', value: ({ source }) => source, style: 'dim' },

@@ -9,6 +9,7 @@ import { findMemory, type MemoryFilters, memoriesOf, noSuchMemory } from '../mem
 import {
   brief,
   type Column,
+  columnsOf,
   isTerminal,
   notice,
   paint,
@@ -154,7 +155,7 @@ const columnsForPrograms: readonly Column<Memory>[] = [
 
 function columnsForPeople(memories: readonly Memory[]): readonly Column<Memory>[] {
   const short = shortIds(memories.map(({ id }) => id));
-  const width = Math.max(20, (process.stdout.columns ?? 100) - 50);
+  const width = Math.max(20, columnsOf() - 50);
   return [
     { title: 'id', value: ({ id }) => short(id), style: 'cyan' },
     { title: 'updated', value: ({ updated_at }) => localTime(updated_at), style: 'dim' },

@@ -26,11 +26,12 @@ async function approveAndFollow(
   wishes: ApprovalWishes,
   { client, ...work }: Work,
 ): Promise<void> {
-  const plan = await findPlan(client, given);
+  const plan = await findPlan(client, given, work.stop);
   requireVersion(plan, wishes.planVersion);
   const { id, version, title, session_id } = plan;
   const { data: session } = await client.GET('/api/v1/sessions/{session_id}', {
     params: { path: { session_id } },
+    signal: work.stop,
   });
   await beginsAfter(client, session, wishes, work);
   work.stop.throwIfAborted();

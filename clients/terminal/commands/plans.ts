@@ -6,6 +6,7 @@ import { nextCommand } from '../next-command.ts';
 import {
   brief,
   type Column,
+  columnsOf,
   isTerminal,
   notice,
   paint,
@@ -75,7 +76,7 @@ const looks: Readonly<Record<Plan['status'], Style>> = {
 function columnsForPeople(plans: readonly Plan[]): readonly Column<Plan>[] {
   const short = shortIds(plans.map(({ id }) => id));
   const shortSession = shortIds(plans.map(({ session_id }) => session_id));
-  const width = Math.max(20, (process.stdout.columns ?? 100) - 60);
+  const width = Math.max(20, columnsOf() - 60);
   return [
     { title: 'id', value: ({ id }) => short(id), style: 'cyan' },
     { title: 'session', value: ({ session_id }) => shortSession(session_id) },

@@ -78,6 +78,22 @@ test('on a dumb terminal lines are changed by the terminal itself, and nothing m
   expect(existsSync(join(home.project, 'made'))).toBe(true);
 });
 
+test('Ctrl+C within an answer gives it up, and what is said of it stands on a line of its own', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [step(0, asks('What else?')), said]);
+  const terminal = await openTestTerminal([launcher, 'run', 'go'], {
+    cwd: home.project,
+    environment: home.environment,
+  });
+  await terminal.shows(/What else\?\n {2}>/);
+  await terminal.press('h', 'a', 'l', 'f');
+  await terminal.shows('> half');
+  await terminal.press('C-c');
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(130);
+  expect(screen).toMatch(/> half\nStopping the run; the same again ends at once\.\n/);
+});
+
 test('Ctrl+D behind lines that were pasted ends the answer, which is what was pasted', async () => {
   const home = testHome();
   await withScriptedModel(home, [step(0, asks('What else?')), said]);

@@ -68,3 +68,63 @@ test('a run whose terminal is closed at a question is interrupted', async () => 
   // Nobody has declined to answer.
   expect(await model.requests()).toHaveLength(1);
 });
+
+test('an interrupt that does not arrive is sent again', async () => {
+  // Nothing but the interrupt ends the run: what it asks is not asked any more.
+  const reply = { text: 'I think long.', chunk_size: 7, hold_after_chunks: 2, tool_calls: [asks] };
+  const { model, proxy, runThere } = await serverElsewhere([{ when: { step: 0 }, reply }, said]);
+  const terminal = await runThere('go');
+  await terminal.shows('I think');
+  proxy.spoil(/^POST .*\/interrupt$/, 'dropped');
+  await terminal.press('C-c');
+  await terminal.shows('The interrupt did not arrive, and is sent again.');
+  await model.release();
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(130);
+  expect(screen).not.toContain('What else?');
+});
+
+test('what a run asks whose terminal is gone is asked by the next one in its session', async () => {
+  const { runThere } = await serverElsewhere([
+    { when: { step: 0, last_user: '^first' }, reply: { tool_calls: [asks] } },
+    { reply: { text: 'Answer to {{last_user}}' } },
+  ]);
+  const gone = await runThere('first');
+  await gone.shows(/What else\?\n {2}>/);
+  await gone.kill();
+  const next = await runThere('--continue', 'second');
+  await next.shows(/this one begins after it[\s\S]*What else\?\n {2}>/);
+  await next.press('t', 'h', 'i', 's', 'Enter');
+  const { screen, code } = await next.end();
+  expect(code).toBe(0);
+  expect(screen).toContain('Answer to second');
+});
+
+test('where a plan cannot be approved, it is said how to decide and how to go on later', async () => {
+  const plan = call('plan', { title: 'Mend it', content: '1. Look.' });
+  const { proxy, runThere } = await serverElsewhere([step(0, plan), { reply: { text: 'That is my plan.' } }]);
+  const terminal = await runThere('-a', 'plan', 'go');
+  await terminal.shows('Shall the plan be carried out?');
+  proxy.spoil(/^POST .*\/approve$/, 'dropped');
+  await terminal.press('a');
+  const { screen, code } = await terminal.end();
+  expect(code).not.toBe(0);
+  expect(screen).toMatch(
+    /The plan waits\. To have it carried out: service plans approve[\s\S]*To go on: service run/,
+  );
+});
+
+test.each([
+  ['run', 'GET /api/v1/sessions', ['run', '--continue', 'go']],
+  ['run', 'GET /api/v1/corpora', ['run', '--corpus', 'notes', 'go']],
+  ['plans approve', 'GET /api/v1/plans', ['plans', 'approve', 'mend']],
+])('Ctrl+C ends service %s while %s is not answered', async (_command, request, words) => {
+  const home = testHome();
+  const proxy = await startTestProxy('http://127.0.0.1:9');
+  proxy.spoil(new RegExp(`^${request}`), 'unanswered');
+  const variables = { SERVICE_API_KEY: `sk-${'x'.repeat(43)}` };
+  const command = home.start([...words, '--server', proxy.url], { variables });
+  await command.until(() => proxy.spoilt().length === 1);
+  command.child.kill('SIGINT');
+  expect((await command.ended).code).toBe(130);
+});

@@ -36,10 +36,11 @@ export async function runPrompt(promptFor: (project: Project) => string, wishes:
 }
 
 async function ask(prompt: string, wishes: RunWishes, { client, ...work }: Work): Promise<void> {
-  const session = await chooseSession(client, wishes);
+  const session = await chooseSession(client, wishes, work.stop);
   if (session) await beginsAfter(client, session, wishes, work);
   work.stop.throwIfAborted();
-  const corpusId = wishes.corpus === undefined ? null : (await findCorpus(client, wishes.corpus)).id;
+  const corpusId =
+    wishes.corpus === undefined ? null : (await findCorpus(client, wishes.corpus, work.stop)).id;
   const place = { sessionId: session?.id ?? null, corpusId };
   const query = queryOf(prompt, place, wishes);
   const planAgain = (sessionId: string, why: string) => queryOf(why, { sessionId, corpusId }, wishes);
@@ -62,10 +63,14 @@ function queryOf(
 }
 
 /** Null for a new one. */
-async function chooseSession(client: ServiceClient, wishes: RunWishes): Promise<Session | null> {
-  if (wishes.session !== undefined) return await findSession(client, wishes.session);
+async function chooseSession(
+  client: ServiceClient,
+  wishes: RunWishes,
+  stop: AbortSignal,
+): Promise<Session | null> {
+  if (wishes.session !== undefined) return await findSession(client, wishes.session, stop);
   if (!wishes.continue) return null;
-  const latest = await latestSession(client);
+  const latest = await latestSession(client, stop);
   if (latest) return latest;
   throw new CommandFailure('There is no session to go on in. Leave out --continue to begin one.');
 }

@@ -11,6 +11,7 @@ import { localTime } from '../local-time.ts';
 import {
   brief,
   type Column,
+  columnsOf,
   counted,
   isTerminal,
   notice,
@@ -53,7 +54,7 @@ const columnsForPrograms: readonly Column<Session>[] = [
 function columnsForPeople(sessions: readonly Session[]): readonly Column<Session>[] {
   const short = shortIds(sessions.map(({ id }) => id));
   const model: Column<Session> = { title: 'model', value: (session) => session.model ?? '' };
-  const width = Math.max(20, (process.stdout.columns ?? 100) - 50);
+  const width = Math.max(20, columnsOf() - 50);
   return [
     { title: 'id', value: ({ id }) => short(id), style: 'cyan' },
     { title: 'updated', value: ({ updated_at }) => localTime(updated_at), style: 'dim' },

@@ -4,6 +4,7 @@ import { withService } from '../connection.ts';
 import {
   brief,
   type Column,
+  columnsOf,
   isTerminal,
   notice,
   print,
@@ -85,7 +86,7 @@ const columnsForPrograms: readonly Column<Skill>[] = [
 ];
 
 function columnsForPeople(): readonly Column<Skill>[] {
-  const width = Math.max(20, (process.stdout.columns ?? 100) - 56);
+  const width = Math.max(20, columnsOf() - 56);
   return [
     { title: 'name', value: ({ name }) => name, style: 'bold' },
     { title: 'from', value: originOf },

@@ -6,8 +6,10 @@ import { CommandFailure } from '../failures.ts';
 import { printable } from '../output.ts';
 
 /** The latest first. */
-export function corporaOf(client: ServiceClient): AsyncGenerator<Corpus> {
-  return paginate((page) => client.GET('/api/v1/corpora', { params: { query: { ...page, limit: 100 } } }));
+export function corporaOf(client: ServiceClient, signal: AbortSignal | null = null): AsyncGenerator<Corpus> {
+  return paginate((page) =>
+    client.GET('/api/v1/corpora', { params: { query: { ...page, limit: 100 } }, signal }),
+  );
 }
 
 /** Those of just that name. */
@@ -16,8 +18,12 @@ export async function corporaNamed(client: ServiceClient, name: string): Promise
 }
 
 /** The one corpus that is meant; a name counts before the end of an id. */
-export async function findCorpus(client: ServiceClient, given: string): Promise<Corpus> {
-  const corpora = await Array.fromAsync(corporaOf(client));
+export async function findCorpus(
+  client: ServiceClient,
+  given: string,
+  signal: AbortSignal | null = null,
+): Promise<Corpus> {
+  const corpora = await Array.fromAsync(corporaOf(client, signal));
   const named = corpora.filter(({ name }) => name === given);
   const end = given.trim().toLowerCase();
   const found = named.length > 0 ? named : corpora.filter(({ id }) => end !== '' && id.endsWith(end));

@@ -35,10 +35,14 @@ export async function answer<Reply>(
 }
 
 /**
- * Sends an answer until the server has one: twice does no more than once. Null where it is taken, else why it is none. A
- * network that is away comes back, or the stream of the run ends, which aborts the signal.
+ * Sends an answer, or an interrupt, until the server has one: twice does no more than once. Null where it is taken, else
+ * why it is none. A network that is away comes back, or the stream of the run ends, which aborts the signal.
  */
-export async function deliver(send: () => Promise<unknown>, signal: AbortSignal): Promise<Error | null> {
+export async function deliver(
+  send: () => Promise<unknown>,
+  signal: AbortSignal,
+  what = 'answer',
+): Promise<Error | null> {
   for (let wait = waitMs.first; ; wait = Math.min(2 * wait, waitMs.longest)) {
     try {
       await send();
@@ -50,7 +54,7 @@ export async function deliver(send: () => Promise<unknown>, signal: AbortSignal)
       const over = error instanceof ServiceError ? endings[error.status] : undefined;
       if (over) throw over;
       if (!mayPass(error)) return error;
-      if (wait === waitMs.first) notice(`The answer did not arrive, and is sent again.\n${error.message}`);
+      if (wait === waitMs.first) notice(`The ${what} did not arrive, and is sent again.\n${error.message}`);
     }
     // The reason is that of the signal, and not the one that the timer makes of it.
     await sleep(wait, undefined, { signal }).catch(() => signal.throwIfAborted());

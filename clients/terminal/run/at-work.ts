@@ -57,7 +57,13 @@ export async function atWork(wishes: WorkWishes, act: (work: Work) => Promise<vo
   }
 }
 
-/** Waits until the session is free, and says so; a remote server lets runs wait by itself. */
+/** How often is looked whether a session is free: here that costs nothing, elsewhere it is for others, too. */
+const lookMs = { here: 250, elsewhere: 1000 };
+
+/**
+ * Waits until the session is free, and says so; a remote server lets runs wait by itself. There, too, a run that waits
+ * for an answer would wait for ever where nobody saw its question: the terminal that it was begun from may be gone.
+ */
 export async function beginsAfter(
   client: ServiceClient,
   session: Session,
@@ -71,7 +77,10 @@ export async function beginsAfter(
   const onUnanswerable = () => {
     if (!quiet) notice('It waits for an answer, and there is no terminal here to ask for it at.');
   };
-  if (server === undefined) await awaitTurn(client, session, { stop, onWait, onUnanswerable });
+  if (server === undefined)
+    await awaitTurn(client, session, { stop, lookMs: lookMs.here, onWait, onUnanswerable });
+  else if (session.status === 'waiting')
+    await awaitTurn(client, session, { stop, lookMs: lookMs.elsewhere, onWait, onUnanswerable });
 }
 
 async function connect(

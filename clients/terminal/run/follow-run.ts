@@ -88,6 +88,10 @@ async function whatFollows(
     const next = keyboard && (await decideOnPlan(client, plan, keyboard, following));
     if (next === null) sayHowToDecide(plan.id, following);
     return next === 'decided' ? null : next;
+  } catch (failure) {
+    sayHowToDecide(plan.id, following);
+    sayHowToGoOn(done.session_id, following, done);
+    throw failure;
   } finally {
     keyboard?.close();
   }

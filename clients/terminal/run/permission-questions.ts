@@ -1,6 +1,6 @@
 /** Shows what a tool call would do, and lets the person at the terminal decide. */
 import type { PermissionReply, PermissionRequest } from '@service/client/api';
-import { brief, fitting, paint, printable, type Style, shown, widthOf } from '../output.ts';
+import { brief, columnsOf, fitting, paint, printable, type Style, shown, widthOf } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
 import type { Answered } from './answers.ts';
 
@@ -109,7 +109,7 @@ function partsOf(request: PermissionRequest, asker: string | null): readonly Par
 }
 
 function cutToScreen(parts: readonly Part[]): { readonly lines: readonly Line[]; readonly cut: boolean } {
-  const columns = process.stderr.columns || 80;
+  const columns = columnsOf(process.stderr, 80);
   const kept = parts.map(({ lines, rows }) => firstRows(lines, rows, columns));
   return { lines: kept.flat(), cut: kept.some((lines, index) => lines !== parts[index]?.lines) };
 }

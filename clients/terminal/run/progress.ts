@@ -1,6 +1,6 @@
 /** Shows that something is going on while nothing is printed. */
 
-import { widthOf } from '../output.ts';
+import { columnsOf, widthOf } from '../output.ts';
 
 /** One line at the bottom of the terminal that moves, and leaves nothing behind. */
 export interface Progress {
@@ -50,7 +50,7 @@ export function startProgress(): Progress {
 
 /** As much as stands on one line: what wraps would stay behind. */
 function fitting(words: string): string {
-  const cells = Math.max(10, (process.stderr.columns ?? 80) - 4);
+  const cells = Math.max(10, columnsOf(process.stderr, 80) - 4);
   let shown = words.slice(0, cells);
   while (widthOf(shown) > cells) shown = shown.slice(0, -1);
   return shown;

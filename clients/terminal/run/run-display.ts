@@ -1,13 +1,13 @@
 /** Shows a run to a person: the answer on standard output as it comes, all else briefly on standard error. */
 import type { Plan, ResponseChunk, RuntimeEvent } from '@service/client/api';
 import type { RunEvent } from '@service/client/stream';
-import { brief, isTerminal, notice, paint, printable, type Style, shown } from '../output.ts';
+import { brief, columnsOf, isTerminal, notice, paint, printable, type Style, shown } from '../output.ts';
 import type { Progress } from './progress.ts';
 
 /** Takes the events of one run, in order. */
 export interface RunDisplay {
   show(event: RunEvent): void;
-  /** Says something beside the answer, as it is. */
+  /** Says something beside the answer, as it is; behind a question that is on the terminal. */
   aside(text: string): void;
   /** Keeps what comes until `goOn`: a question is on the terminal. */
   hold(): void;
@@ -36,9 +36,10 @@ export function createRunDisplay(progress: Progress): RunDisplay {
   const answer = createAnswerWriter();
   const calls = createCallNames();
   let thought = '';
-  let held: RunEvent[] | null = null;
+  let held: (RunEvent | string)[] | null = null;
 
   const aside = (text: string) => {
+    if (held) return void held.push(text);
     progress.hide();
     answer.endLine();
     process.stderr.write(`${text}\n`);
@@ -130,7 +131,9 @@ export function createRunDisplay(progress: Progress): RunDisplay {
     goOn() {
       const events = held ?? [];
       held = null;
-      for (const event of events) show(event);
+      for (const one of events)
+        if (typeof one === 'string') aside(one);
+        else show(one);
       busy('Working');
     },
     end() {
@@ -182,7 +185,7 @@ function createAnswerWriter() {
 
 /** @param taken - As much of the line as is filled with something else: some words are said beside it at any width. */
 function lineWidth(taken = 0): number {
-  return Math.max(10, Math.max(20, (process.stderr.columns ?? 100) - 6) - taken);
+  return Math.max(10, Math.max(20, columnsOf(process.stderr) - 6) - taken);
 }
 
 type Started = Extract<RuntimeEvent, { type: 'tool_started' }>;

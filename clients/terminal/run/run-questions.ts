@@ -14,6 +14,8 @@ export interface RunQuestions {
   see(event: RuntimeEvent): void;
   /** Nobody waits for an answer to this question any more. */
   takeBack(requestId: string): void;
+  /** The run is to stop: gives up what is open, and asks nothing any more. */
+  giveUp(): void;
   /** Gives up what is open, and waits until it has left the terminal. */
   close(): Promise<void>;
 }
@@ -30,6 +32,7 @@ export function createRunQuestions(
   const refusedTools = new Set<string>();
   const over = new AbortController();
   let last: Promise<void> = Promise.resolve();
+  let stopping = false;
 
   const enqueue = (id: string, ask: (keys: Keyboard, signal: AbortSignal) => Promise<unknown>) => {
     const controller = new AbortController();
@@ -54,11 +57,16 @@ export function createRunQuestions(
     const message = `Nobody is there to ask. ${remedy}`;
     send(() => replyPermission(client, request, { decision: 'deny', message }), over.signal);
   };
+  const giveUp = () => {
+    stopping = true;
+    for (const controller of open.values()) controller.abort(ended);
+  };
   const askerOf = ({ session_id: session }: { session_id: string }) => agents.get(session) ?? null;
   return {
     see(event) {
       if (event.type === 'agent_started')
         agents.set(event.session_id, `${event.agent_slug}: ${event.description}`);
+      else if (stopping && 'request' in event) return;
       else if (event.type === 'permission_requested' && !keyboard) refuse(event.request);
       else if (event.type === 'permission_requested')
         enqueue(event.request.id, (keys, signal) =>
@@ -84,9 +92,10 @@ export function createRunQuestions(
         open.get(event.request_id)?.abort(elsewhere);
     },
     takeBack: (requestId) => open.get(requestId)?.abort(elsewhere),
+    giveUp,
     async close() {
       over.abort(ended);
-      for (const controller of open.values()) controller.abort(ended);
+      giveUp();
       await last;
     },
   };

@@ -6,11 +6,11 @@ import { openKeyboard } from '../terminal-input.ts';
 import { silentDisplay } from './run-display.ts';
 import { createRunQuestions, type RunQuestions } from './run-questions.ts';
 
-const lookMs = 250;
-
 /** What the person is told meanwhile. */
 export interface Waiting {
   readonly stop: AbortSignal;
+  /** How often is looked. */
+  readonly lookMs: number;
   /** Called once, if there is anything to wait for. */
   readonly onWait: () => void;
   /** Called once, if what it waits for is an answer, and nobody is here to give it. */
@@ -38,7 +38,7 @@ export async function awaitTurn(client: ServiceClient, session: Session, waiting
 async function lookUntilIdle(
   client: ServiceClient,
   session: Session,
-  { stop, onUnanswerable }: Waiting,
+  { stop, lookMs, onUnanswerable }: Waiting,
   questions: RunQuestions | null,
 ): Promise<void> {
   const params = { path: { session_id: session.id } };

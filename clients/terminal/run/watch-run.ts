@@ -1,12 +1,12 @@
 /** The stream of one run: shown, asked about, and stopped when the person wishes. */
 import type { ServiceClient } from '@service/client';
 import type { Plan, QueryRequest, QueryResponse } from '@service/client/api';
-import { ServiceError } from '@service/client/errors';
 import { type RunEvent, streamQuery, streamRunEvents } from '@service/client/stream';
 import type { Interrupt } from '../interrupts.ts';
 import { jsonText, notice, paint, print } from '../output.ts';
 import { failureOfRun } from '../service-failures.ts';
 import { openKeyboard } from '../terminal-input.ts';
+import { deliver } from './answers.ts';
 import type { RunDisplay } from './run-display.ts';
 import { createRunQuestions } from './run-questions.ts';
 
@@ -42,7 +42,12 @@ export async function watchRun(
   const keyboard = openKeyboard();
   const questions = createRunQuestions(client, display, keyboard);
   const over = new AbortController();
-  if (!quiet) sayThatItStops(stop, over.signal, display);
+  const onStop = () => {
+    if (over.signal.aborted) return;
+    questions.giveUp();
+    if (!quiet) sayThatItStops(stop, display);
+  };
+  stop.addEventListener('abort', onStop, { once: true });
   const interrupt = interrupterOf(client, stop, over.signal);
   let plan: Plan | null = null;
   try {
@@ -59,6 +64,7 @@ export async function watchRun(
     return null;
   } finally {
     over.abort();
+    stop.removeEventListener('abort', onStop);
     await questions.close();
     display.end();
     keyboard?.close();
@@ -81,11 +87,12 @@ function interrupterOf(
   const interrupt = () => {
     if (runId === null || !stop.aborted || over.aborted) return;
     const params = { path: { run_id: runId } };
-    client.POST('/api/v1/runs/{run_id}/interrupt', { params }).catch((error: unknown) => {
+    const send = () => client.POST('/api/v1/runs/{run_id}/interrupt', { params });
+    deliver(send, over, 'interrupt').then(
+      (refusal) => refusal && notice(`The run could not be interrupted: ${refusal.message}`),
       // It ended by itself meanwhile.
-      if (error instanceof ServiceError && error.code === 'run_ended') return;
-      notice(`The run could not be interrupted: ${error instanceof Error ? error.message : String(error)}`);
-    });
+      () => undefined,
+    );
   };
   // Not with `over` as the signal of the listener: of two such listeners Node forgets how to remove the first.
   stop.addEventListener('abort', interrupt, { once: true });
@@ -99,10 +106,9 @@ function interrupterOf(
 }
 
 /** Not where the reader has left: nobody asked for words then. */
-function sayThatItStops(stop: AbortSignal, over: AbortSignal, display: RunDisplay): void {
+function sayThatItStops(stop: AbortSignal, display: RunDisplay): void {
   const line = paint('dim', 'Stopping the run; the same again ends at once.', process.stderr);
-  const say = () => !over.aborted && stop.reason === ('signal' satisfies Interrupt) && display.aside(line);
-  stop.addEventListener('abort', say, { once: true });
+  if (stop.reason === ('signal' satisfies Interrupt)) display.aside(line);
 }
 
 /** A plan that the run has written, and that somebody has to decide about. */
