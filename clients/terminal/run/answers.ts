@@ -12,7 +12,7 @@ export interface Answered<Reply> {
 
 /** Why a question is over, in the words for the person. */
 export const elsewhere = new Error('It was answered elsewhere.');
-export const already = new Error('It is answered already.');
+const already = new Error('It is answered already.');
 export const tooLate = new Error('It is too late for an answer.');
 
 const waitMs = { first: 500, longest: 5000 };
