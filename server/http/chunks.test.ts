@@ -43,7 +43,8 @@ test.each([
   const answer = await server.raw(file + next);
   // What was written before the connection was cut may have been on its way, or not.
   expect((answer.match(/HTTP\/1\.1/g) ?? []).length).toBeLessThan(sent.length > 0 ? 2 : 1);
-  expect(answer).not.toContain('ab');
+  // The head holds an id, of which these letters may be a part.
+  expect(answer.split('\r\n\r\n').slice(1).join()).not.toContain('ab');
   const lines = () =>
     server.log.slice(before).filter(({ msg }) => msg === 'failed after the answer had begun');
   await expect.poll(lines).toEqual([expect.objectContaining({ request_id: expect.stringMatching(/^req_/) })]);
