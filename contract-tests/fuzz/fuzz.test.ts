@@ -98,11 +98,22 @@ test('every phase ran over every operation, without a failure or an error betwee
   }
 });
 
+/** Errors in the log that are faults of others, by what they say, and why; never under the code of our own. */
+const excused: Readonly<Record<string, string>> = {
+  'request failed':
+    'The played vendor refuses what it is asked, a text that is too long for speech for instance.',
+};
+
+function isFault(line: string): boolean {
+  if (line.includes('"code":"internal_error"')) return true;
+  // With another code the caller was told whose fault it is.
+  const isExcused =
+    Object.keys(excused).some((msg) => line.includes(`"msg":"${msg}"`)) && line.includes('"code":"');
+  return line.includes('"level":50') && !isExcused;
+}
+
 test('the servers logged no fault of their own', () => {
-  const faults = servers
-    .flatMap((server) => server.log().split('\n'))
-    .filter((line) => line.includes('"code":"internal_error"'));
-  expect(faults).toEqual([]);
+  expect(servers.flatMap((server) => server.log().split('\n')).filter(isFault)).toEqual([]);
 });
 
 test.each([0, 1, 2])(
