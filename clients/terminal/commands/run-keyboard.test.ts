@@ -78,7 +78,8 @@ test('on a dumb terminal lines are changed by the terminal itself, and nothing m
   expect(existsSync(join(home.project, 'made'))).toBe(true);
 });
 
-test('Ctrl+C within an answer gives it up, and what is said of it stands on a line of its own', async () => {
+/** A run whose agent waits for a text. */
+async function terminalThatIsAsked() {
   const home = testHome();
   await withScriptedModel(home, [step(0, asks('What else?')), said]);
   const terminal = await openTestTerminal([launcher, 'run', 'go'], {
@@ -86,6 +87,11 @@ test('Ctrl+C within an answer gives it up, and what is said of it stands on a li
     environment: home.environment,
   });
   await terminal.shows(/What else\?\n {2}>/);
+  return terminal;
+}
+
+test('Ctrl+C within an answer gives it up, and what is said of it stands on a line of its own', async () => {
+  const terminal = await terminalThatIsAsked();
   await terminal.press('h', 'a', 'l', 'f');
   await terminal.shows('> half');
   await terminal.press('C-c');
@@ -95,13 +101,7 @@ test('Ctrl+C within an answer gives it up, and what is said of it stands on a li
 });
 
 test('Ctrl+D behind lines that were pasted ends the answer, which is what was pasted', async () => {
-  const home = testHome();
-  await withScriptedModel(home, [step(0, asks('What else?')), said]);
-  const terminal = await openTestTerminal([launcher, 'run', 'go'], {
-    cwd: home.project,
-    environment: home.environment,
-  });
-  await terminal.shows(/What else\?\n {2}>/);
+  const terminal = await terminalThatIsAsked();
   await terminal.paste('one\ntwo\n');
   await terminal.shows(/> one\ntwo/);
   await terminal.press('C-d');
