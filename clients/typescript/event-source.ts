@@ -17,7 +17,8 @@ const emptyLine = /(?:\r\n|\r(?!\n)|\n){2}$/;
 
 /**
  * The events of one connection until it ends; comments are swallowed. A lost or silent connection is a `ConnectionError`,
- * and so is one that ends within an event or before anything came: a stream begins with a comment. Breaking out of the loop, or the signal, closes the connection.
+ * and so is one that ends within an event or before anything came: a stream begins with a comment. Breaking out of the
+ * loop, or the signal, closes the connection.
  */
 export async function* readServerSentEvents(
   body: ReadableStream<Uint8Array>,
