@@ -74,12 +74,15 @@ check: $(generated.stamp) ## Types, format, lint, import directions, unused code
 	@$(VITEST) --root server architecture
 	@knip
 
+workspaces = codegen server clients/typescript clients/terminal contract-tests
 types: $(generated.stamp)
-	@for folder in codegen server clients/typescript clients/terminal contract-tests; do $(TSC) -p $$folder; done
+	@for folder in $(workspaces); do $(TSC) -p $$folder; done
 
 # The folder of package.json and vitest's settings: the first of the path, but for the clients, each of which has its own.
 only.parts = $(subst /, ,$(firstword $(ONLY)))
 workspace.of.only = $(firstword $(only.parts))$(if $(filter clients,$(firstword $(only.parts))),$(addprefix /,$(word 2,$(only.parts))))
+# Of another one nothing would be run, without a word. What may follow -t is the name of a test, in which such words stand too.
+elsewhere.of.only = $(filter-out $(workspace.of.only) $(workspace.of.only)/%,$(filter $(if $(filter -t,$(ONLY)),,$(workspaces)) $(addsuffix /%,$(workspaces)),$(ONLY)))
 
 # Side by side: while the packages come and a driver is compiled on one processor, the other builds what is needed beside them.
 .PHONY: ready
@@ -88,6 +91,7 @@ ready:
 
 test: ready ## All tests, or one: make test [ONLY=server/store]
 ifdef ONLY
+	$(if $(elsewhere.of.only),$(error ONLY takes the paths of one workspace, $(workspace.of.only) here; run by itself: $(elsewhere.of.only)))
 	@$(VITEST) --root $(workspace.of.only) $(ONLY)
 else
 	@node contract-tests/test-all.ts
