@@ -36,6 +36,10 @@ export async function wrongCalls(client: ServiceClient): Promise<void> {
   await client.GET('/api/v1/sessions', { fetch: (request: Request) => fetch(request) });
   // @ts-expect-error A request of another's making would be sent without what the client does to its own.
   await client.GET('/api/v1/sessions', { middleware: [] });
+  // @ts-expect-error Where the server is, too.
+  await client.GET('/api/v1/sessions', { baseUrl: 'http://127.0.0.1:9' });
+  // @ts-expect-error Ids are checked before they become part of a path.
+  await client.GET('/api/v1/sessions/{session_id}', { params, pathSerializer: (path: string) => path });
   // @ts-expect-error A GET has no body.
   await client.GET('/api/v1/sessions', { body: {} });
   // @ts-expect-error A session has no such member to read.

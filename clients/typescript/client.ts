@@ -46,8 +46,12 @@ interface Forms {
 }
 type ParseAs = 'json' | keyof Forms;
 
-// Not how one call is sent: the fetch of the client puts large bodies into its requests, and takes none but its own.
-type Options<Op> = Omit<FetchOptions<Op>, 'parseAs' | 'headers' | 'fetch' | 'middleware'>;
+// Not how one call is sent: the fetch of the client puts large bodies into its requests, and takes none but its own. Nor
+// where to: the client checks the address and the ids of its paths.
+type Options<Op> = Omit<
+  FetchOptions<Op>,
+  'parseAs' | 'headers' | 'fetch' | 'middleware' | 'baseUrl' | 'pathSerializer'
+>;
 type OptionsByPath<M extends Method> = { [P in PathOf<M> & keyof paths]: Options<Operation<P, M>> };
 // Interfaces, so that the compiler looks at the path of a call alone: the options of all paths at once are too many.
 interface OptionsOf {

@@ -14,6 +14,8 @@ export interface StreamOptions {
   readonly reconnectLimit?: number;
   /** A connection without any byte for so long counts as lost; the server sends a comment every 15 s. 60 s if absent. */
   readonly idleTimeoutMs?: number;
+  /** Told when a connection is lost that is going to be continued, and when the next one is there. */
+  readonly onConnection?: (change: 'lost' | 'restored') => void;
 }
 
 export type Connection = ReadableStream<Uint8Array>;
@@ -50,6 +52,7 @@ export async function* readOn<Event>(
 ): AsyncGenerator<Event, void, undefined> {
   const { client, options, connect } = reading;
   const { reconnectLimit = 8, idleTimeoutMs = defaultIdleTimeoutMs } = options;
+  const changes = createChanges(options);
   let open = async (): Promise<Connection> => first;
   for (let fruitless = 0; ; fruitless += 1) {
     const { cursor } = reading;
@@ -62,9 +65,25 @@ export async function* readOn<Event>(
     if (connect === null || fruitless >= reconnectLimit) throw lost(reading, failure.cause);
     const askedMs = waitAskedMs(failure.cause);
     if (askedMs > client.retries.maxDelayMs) throw lost(reading, failure.cause);
+    changes.tell('lost');
     await sleep(askedMs + backOffMs(fruitless, client.retries), options.signal);
-    open = connect;
+    open = async () => {
+      const connection = await connect();
+      changes.tell('restored');
+      return connection;
+    };
   }
+}
+
+/** Tells what has become of the connection, and not once more what was told last: many attempts may fail in a row. */
+function createChanges({ onConnection }: StreamOptions) {
+  let told: 'lost' | 'restored' = 'restored';
+  return {
+    tell(change: typeof told) {
+      if (change !== told) onConnection?.(change);
+      told = change;
+    },
+  };
 }
 
 /** What a server that refused to go on asks for by `Retry-After`. */

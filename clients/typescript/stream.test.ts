@@ -536,6 +536,20 @@ test.each([
   await closed;
 });
 
+test('who reads a stream is told that its connection is lost, and that it is there again, each once', async () => {
+  const { client } = await talk(async (request, response, count) => {
+    if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 2));
+    if (count < 6) return sendProblem(response, 503, 'database_unavailable');
+    if (count === 6) return sendAndCut(response, whole.slice(2, 3));
+    openStream(response);
+    response.end(whole[3]);
+  });
+  const seen: unknown[] = [];
+  const onConnection = (change: string) => void seen.push(change);
+  for await (const { id } of streamQuery(client, query, { onConnection })) seen.push(id);
+  expect(seen).toEqual([1, 2, 'lost', 'restored', 3, 'lost', 'restored', 4]);
+});
+
 test('the signal ends the pause before a reconnection', async () => {
   const { client, server } = await talk((_, response) => sendAndCut(response, whole.slice(0, 1)), 20_000);
   const slow = { ...client, retries: { ...client.retries, baseDelayMs: 20_000 } };
