@@ -1,33 +1,49 @@
 /** A network between the command and a server, for tests: what it does to a request is what the test says. */
 import { createServer, request as forward } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
+
+/**
+ * What becomes of a request: it does not reach the server, and gets this status, loses its connection, or waits for an
+ * answer; or it is done, and the answer does not arrive.
+ */
+type Spoilt = number | 'dropped' | 'unanswered' | 'answer_lost';
 
 /** A way to one server. */
 export interface TestProxy {
   readonly url: string;
-  /** The next request of this kind, as `POST /path`, does not reach the server: it gets this status, no answer, or waits for one. */
-  spoil(kind: RegExp, how: number | 'dropped' | 'unanswered'): void;
+  /** What becomes of the next request of this kind, as `POST /path`. */
+  spoil(kind: RegExp, how: Spoilt): void;
+  /** Cuts the connections of all requests of this kind, and of those that come, until the given function is called. */
+  cut(kind: RegExp): () => void;
   /** Those that were spoilt, as `POST /path`. */
   spoilt(): readonly string[];
 }
 
 /** It is gone after the test. */
 export async function startTestProxy(server: string): Promise<TestProxy> {
-  const plans: { readonly kind: RegExp; readonly how: number | 'dropped' | 'unanswered' }[] = [];
+  const plans: { readonly kind: RegExp; readonly how: Spoilt }[] = [];
+  const cut = new Set<RegExp>();
+  const open = new Map<Socket, string>();
   const spoilt: string[] = [];
   const proxy = createServer((request, response) => {
     const { method = '', url = '', headers } = request;
     const line = `${method} ${url}`;
+    if ([...cut].some((kind) => kind.test(line))) return void request.socket.destroy();
+    open.set(request.socket, line);
+    response.on('close', () => open.delete(request.socket));
     const at = plans.findIndex(({ kind }) => kind.test(line));
     const [plan] = at < 0 ? [] : plans.splice(at, 1);
-    if (plan) {
-      spoilt.push(line);
-      if (plan.how === 'dropped') request.socket.destroy();
-      else if (plan.how !== 'unanswered') response.writeHead(plan.how).end('Spoilt.');
-      return;
-    }
+    const how = plan?.how ?? null;
+    if (how !== null) spoilt.push(line);
+    if (how === 'dropped') return void request.socket.destroy();
+    if (how === 'unanswered') return;
+    if (typeof how === 'number') return void response.writeHead(how).end('Spoilt.');
     const onward = forward(new URL(url, server), { method, headers }, (answer) => {
+      if (how === 'answer_lost') {
+        answer.destroy();
+        return void request.socket.destroy();
+      }
       response.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(response).on('close', () => answer.destroy());
     });
@@ -43,6 +59,11 @@ export async function startTestProxy(server: string): Promise<TestProxy> {
   return {
     url: `http://127.0.0.1:${port}`,
     spoil: (kind, how) => void plans.push({ kind, how }),
+    cut(kind) {
+      cut.add(kind);
+      for (const [socket, line] of open) if (kind.test(line)) socket.destroy();
+      return () => void cut.delete(kind);
+    },
     spoilt: () => spoilt,
   };
 }

@@ -84,6 +84,30 @@ test('an interrupt that does not arrive is sent again', async () => {
   expect(screen).not.toContain('What else?');
 });
 
+test('a question whose answer the network loses is sent again, and begins one run', async () => {
+  const { model, proxy, runThere } = await serverElsewhere([{ reply: { text: 'Once.' } }]);
+  proxy.spoil(/^POST .*\/query\/stream$/, 'answer_lost');
+  const { screen, code } = await (await runThere('go')).end();
+  expect(code).toBe(0);
+  expect(screen).toContain('Once.');
+  expect(proxy.spoilt()).toHaveLength(1);
+  expect(await model.requests()).toHaveLength(1);
+});
+
+test('a server that is not reached is told of, and that it is again; the run goes on meanwhile', async () => {
+  const reply = { text: 'First and second.', chunk_size: 6, hold_after_chunks: 2 };
+  const { model, proxy, runThere } = await serverElsewhere([{ reply }]);
+  const terminal = await runThere('go');
+  await terminal.shows('First');
+  const mend = proxy.cut(/./);
+  await terminal.shows('↻ The server is not reached. The run goes on there');
+  await model.release();
+  mend();
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(0);
+  expect(screen).toMatch(/First[\s\S]*↻ The server is reached again\.[\s\S]*and second\./);
+});
+
 test('what a run asks whose terminal is gone is asked by the next one in its session', async () => {
   const { runThere } = await serverElsewhere([
     { when: { step: 0, last_user: '^first' }, reply: { tool_calls: [asks] } },

@@ -1,12 +1,14 @@
 /** The stream of one run: shown, asked about, and stopped when the person wishes. */
+import { randomUUID } from 'node:crypto';
 import type { ServiceClient } from '@service/client';
 import type { Plan, QueryRequest, QueryResponse } from '@service/client/api';
-import { type RunEvent, streamQuery, streamRunEvents } from '@service/client/stream';
+import { type RunEvent, type StreamOptions, streamQuery, streamRunEvents } from '@service/client/stream';
 import type { Interrupt } from '../interrupts.ts';
 import { jsonText, notice, paint, print } from '../output.ts';
 import { failureOfRun } from '../service-failures.ts';
 import { openKeyboard } from '../terminal-input.ts';
 import { deliver } from './answers.ts';
+import { createConnectionWords } from './connection-words.ts';
 import type { RunDisplay } from './run-display.ts';
 import { createRunQuestions } from './run-questions.ts';
 
@@ -49,9 +51,10 @@ export async function watchRun(
   };
   stop.addEventListener('abort', onStop, { once: true });
   const interrupt = interrupterOf(client, stop, over.signal);
+  const connection = createConnectionWords(display);
   let plan: Plan | null = null;
   try {
-    for await (const event of eventsOf(client, beginning)) {
+    for await (const event of eventsOf(client, beginning, { onConnection: connection.changed })) {
       interrupt.see(event);
       if (event.event === 'runtime' && event.data.type === 'run_queued') onSession(event.data.session_id);
       if (json) print(jsonText(event));
@@ -65,16 +68,22 @@ export async function watchRun(
   } finally {
     over.abort();
     stop.removeEventListener('abort', onStop);
+    connection.close();
     await questions.close();
     display.end();
     keyboard?.close();
   }
 }
 
-function eventsOf(client: ServiceClient, beginning: Beginning): AsyncGenerator<RunEvent> {
+function eventsOf(
+  client: ServiceClient,
+  beginning: Beginning,
+  options: StreamOptions,
+): AsyncGenerator<RunEvent> {
   return 'query' in beginning
-    ? streamQuery(client, beginning.query)
-    : streamRunEvents(client, beginning.runId);
+    ? // With a key of its own the question can be sent again where the network loses the answer, and begins one run.
+      streamQuery(client, beginning.query, { ...options, idempotencyKey: randomUUID() })
+    : streamRunEvents(client, beginning.runId, options);
 }
 
 /** Interrupts the run once it is to stop, and as soon as its id is known. */
