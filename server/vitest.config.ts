@@ -1,12 +1,14 @@
 // How the server's tests run: one PostgreSQL for all of them, and time for real parts.
 import { defineConfig } from 'vitest/config';
 
-/** They change the process that they run in, or measure what it costs: its variables, its memory, its processor time. */
+/** They change the process that they run in, or measure what it costs: its variables, its memory, its time. */
 const alone = [
   'config/load.test.ts',
   'http/bodies.test.ts',
   'identity/passwords.test.ts',
   'operations/storage.test.ts',
+  // Half a minute of waiting, beside those that come after: as the last of all it would be waited for.
+  'runtime/extension-times.test.ts',
   'runtime/hooks/hooks-command.test.ts',
   'runtime/lsp/*.test.ts',
   'runtime/mcp/hostile-servers.test.ts',

@@ -6,6 +6,8 @@ export default defineConfig({
     include: ['**/*.test.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // Most of the time a test waits, for a pause or for a process; by itself a machine of two cores takes one.
+    maxWorkers: 4,
     expect: { poll: { timeout: 20_000 } },
   },
 });
