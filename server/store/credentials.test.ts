@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { allScopes } from '../scopes.ts';
 import { refusals } from './test-organizations.ts';
-import { describeStores, newAccount } from './test-stores.ts';
+import { describeStore, describeStores, newAccount } from './test-stores.ts';
 
 describeStores('Logins', (store, engine) => {
   const minutes = (count: number): Date => new Date(engine.clock.now().getTime() + count * 60_000);
@@ -230,17 +230,23 @@ describeStores('API keys', (store, engine) => {
       await count();
       return (await store().principals.byApiKeyHash(hash, at))?.apiKey ?? null;
     };
+    const byId = async () =>
+      (await store().principals.byApiKey(apiKey.id, engine.clock.now()))?.apiKey ?? null;
     for (const _turn of [1, 2]) expect(await found()).toMatchObject({ expired: false, disabled: false });
+    for (const _turn of [1, 2]) expect(await byId()).toMatchObject({ disabled: false, oldestSecret: 1 });
     expect(await found(key.hash, new Date('2030-01-01T00:00:00Z'))).toMatchObject({ expired: true });
     const other = await engine.open();
     const again = { hash: randomUUID(), prefix: 'sk-BBBBBBBB' };
     await other.apiKeys.rotate(reach, apiKey.id, again, new Date('2027-01-01T00:00:00Z'));
     for (const _turn of [1, 2]) expect(await found()).toMatchObject({ secretNumber: 1, oldestSecret: 1 });
     expect(await found(key.hash, new Date('2027-01-01T00:00:00Z'))).toBeNull();
+    expect(await byId()).toMatchObject({ disabled: false, secretNumber: 2 });
     await other.apiKeys.update(reach, apiKey.id, { disabled: true });
     expect(await found(again.hash)).toMatchObject({ disabled: true });
+    expect(await byId()).toMatchObject({ disabled: true });
     await other.apiKeys.revoke(reach, apiKey.id);
     expect(await found(again.hash)).toBeNull();
+    expect(await byId()).toBeNull();
   });
 
   it('refuse a time that no calendar of ours can write', async () => {
@@ -289,5 +295,32 @@ describeStores('API keys', (store, engine) => {
     const listed = [first, second, third].flatMap(({ data }) => data.map(({ name }) => name));
     expect(listed).toEqual(names.toReversed());
     expect(third.next_cursor).toBeNull();
+  });
+});
+
+describeStore('sqlite', 'A credential on SQLite', (store, engine) => {
+  it('is read once until somebody writes, however many requests come with it, also slowly', async () => {
+    const reach = await newAccount(store());
+    const now = engine.clock.now();
+    const key = { name: 'ci', scopes: [...allScopes], hash: randomUUID(), prefix: 'sk-AAAAAAAA' };
+    const { apiKey } = await store().apiKeys.create(reach, key);
+    const login = { userId: reach.userId, refreshHash: randomUUID(), expiresAt: new Date(now.getTime() + 1) };
+    const loginId = await store().logins.create(login);
+    const { principals } = store();
+    // Nothing is remembered before a first count has shown that changes can be told.
+    await store().meteredCalls.end(await store().meteredCalls.begin(reach, 'demo:demo-1', apiKey.id));
+    for (const find of [
+      () => principals.byLogin(loginId, now),
+      () => principals.byApiKeyHash(key.hash, now),
+      // Whoever sends a body after the head is looked up by this once more.
+      () => principals.byApiKey(apiKey.id, now),
+    ]) {
+      const rows = async () => (await find())?.memberships;
+      const first = await rows();
+      expect(first).toHaveLength(1);
+      expect(await rows()).toBe(first);
+      await newAccount(store());
+      expect(await rows()).not.toBe(first);
+    }
   });
 });

@@ -129,6 +129,10 @@ export function principalRepository({ database }: StoreParts): Principals {
       keyOwner(sql, (keys) => keys.where({ 'api_keys.hash': hash }).orWhere({ 'api_keys.old_hash': hash })),
     ),
   );
+  // What was authenticated before is asked for again by each request whose body comes later than its head.
+  const foundKeyById = remembered(database, asItIs, (id) =>
+    database.read('installation', (sql) => keyOwner(sql, (keys) => keys.where({ 'api_keys.id': id }))),
+  );
   return {
     async byLogin(loginId, now) {
       const found = await foundLogin(loginId);
@@ -140,9 +144,7 @@ export function principalRepository({ database }: StoreParts): Principals {
       return { ...found.owner, apiKey: toApiKey(found.row, now, hash) };
     },
     async byApiKey(id, now) {
-      const found = await database.read('installation', (sql) =>
-        keyOwner(sql, (keys) => keys.where({ 'api_keys.id': id })),
-      );
+      const found = await foundKeyById(id);
       return found && { ...found.owner, apiKey: toApiKey(found.row, now) };
     },
     byUser: (userId) => database.read('installation', (sql) => findPerson(sql, userId)),
