@@ -299,7 +299,7 @@ describeStores('API keys', (store, engine) => {
 });
 
 describeStore('sqlite', 'A credential on SQLite', (store, engine) => {
-  it('is read once until somebody writes, however many requests come with it, also slowly', async () => {
+  it('is read once until somebody writes, however many requests come with it', async () => {
     const reach = await newAccount(store());
     const now = engine.clock.now();
     const key = { name: 'ci', scopes: [...allScopes], hash: randomUUID(), prefix: 'sk-AAAAAAAA' };
@@ -312,7 +312,7 @@ describeStore('sqlite', 'A credential on SQLite', (store, engine) => {
     for (const find of [
       () => principals.byLogin(loginId, now),
       () => principals.byApiKeyHash(key.hash, now),
-      // Whoever sends a body after the head is looked up by this once more.
+      // For open streams, and for whoever sends slowly.
       () => principals.byApiKey(apiKey.id, now),
     ]) {
       const rows = async () => (await find())?.memberships;

@@ -129,7 +129,7 @@ export function principalRepository({ database }: StoreParts): Principals {
       keyOwner(sql, (keys) => keys.where({ 'api_keys.hash': hash }).orWhere({ 'api_keys.old_hash': hash })),
     ),
   );
-  // What was authenticated before is asked for again by each request whose body comes later than its head.
+  // Asked for every few seconds by open streams, and by what is sent slowly.
   const foundKeyById = remembered(database, asItIs, (id) =>
     database.read('installation', (sql) => keyOwner(sql, (keys) => keys.where({ 'api_keys.id': id }))),
   );
