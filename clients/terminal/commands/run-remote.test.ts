@@ -84,6 +84,31 @@ test('an interrupt that does not arrive is sent again', async () => {
   expect(screen).not.toContain('What else?');
 });
 
+test('Ctrl+C ends a run whose answer is on its way, and gets no answer itself', async () => {
+  const { proxy, runThere } = await serverElsewhere([step(0, touch), said]);
+  const terminal = await runThere('go');
+  await terminal.shows('d deny');
+  proxy.spoil(/^POST .*\/permissions\//, 'unanswered');
+  await terminal.press('a');
+  await expect.poll(() => proxy.spoilt()).toHaveLength(1);
+  await terminal.press('C-c');
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(130);
+  expect(screen).toMatch(/Stopping the run[\s\S]*the run was interrupted/);
+});
+
+test('a run that ends by itself ends the command, though its interrupt gets no answer', async () => {
+  const reply = { text: 'I think long.', chunk_size: 7, hold_after_chunks: 2 };
+  const { model, proxy, runThere } = await serverElsewhere([{ reply }]);
+  const terminal = await runThere('go');
+  await terminal.shows('I think');
+  proxy.spoil(/^POST .*\/interrupt$/, 'unanswered');
+  await terminal.press('C-c');
+  await expect.poll(() => proxy.spoilt()).toHaveLength(1);
+  await model.release();
+  expect((await terminal.end()).code).toBe(130);
+});
+
 test('a question whose answer the network loses is sent again, and begins one run', async () => {
   const { model, proxy, runThere } = await serverElsewhere([{ reply: { text: 'Once.' } }]);
   proxy.spoil(/^POST .*\/query\/stream$/, 'answer_lost');
@@ -122,6 +147,18 @@ test('what a run asks whose terminal is gone is asked by the next one in its ses
   const { screen, code } = await next.end();
   expect(code).toBe(0);
   expect(screen).toContain('Answer to second');
+});
+
+test('Ctrl+C ends the wait for a run before, while what it asks is not told', async () => {
+  const { proxy, runThere } = await serverElsewhere([step(0, asks), said]);
+  const gone = await runThere('first');
+  await gone.shows(/What else\?\n {2}>/);
+  await gone.kill();
+  proxy.spoil(/^GET .*\/permissions/, 'unanswered');
+  const next = await runThere('--continue', 'second');
+  await expect.poll(() => proxy.spoilt()).toHaveLength(1);
+  await next.press('C-c');
+  expect((await next.end()).code).toBe(130);
 });
 
 test('where a plan cannot be approved, it is said how to decide and how to go on later', async () => {

@@ -55,11 +55,13 @@ export function createRunQuestions(
     if (!refusedTools.has(tool)) notice(`${tool} was refused: there is no terminal to ask at. ${remedy}`);
     refusedTools.add(tool);
     const message = `Nobody is there to ask. ${remedy}`;
-    send(() => replyPermission(client, request, { decision: 'deny', message }), over.signal);
+    send(() => replyPermission(client, request, { decision: 'deny', message }, over), over.signal);
   };
   const giveUp = () => {
     stopping = true;
     for (const controller of open.values()) controller.abort(ended);
+    // An answer that is on its way and gets no answer itself would be waited for, for minutes.
+    over.abort(ended);
   };
   const askerOf = ({ session_id: session }: { session_id: string }) => agents.get(session) ?? null;
   return {
@@ -72,16 +74,16 @@ export function createRunQuestions(
         enqueue(event.request.id, (keys, signal) =>
           answer(
             () => askPermission(event.request, askerOf(event.request), keys, signal),
-            (reply) => replyPermission(client, event.request, reply),
+            (reply) => replyPermission(client, event.request, reply, over),
             signal,
           ),
         );
-      else if (event.type === 'prompt_requested' && !keyboard) decline(client, event.request, over.signal);
+      else if (event.type === 'prompt_requested' && !keyboard) decline(client, event.request, over);
       else if (event.type === 'prompt_requested')
         enqueue(event.request.id, (keys, signal) =>
           answer(
             () => askPrompt(event.request, askerOf(event.request), keys, signal),
-            (reply) => replyPrompt(client, event.request, reply),
+            (reply) => replyPrompt(client, event.request, reply, over),
             signal,
           ),
         );
@@ -94,7 +96,6 @@ export function createRunQuestions(
     takeBack: (requestId) => open.get(requestId)?.abort(elsewhere),
     giveUp,
     async close() {
-      over.abort(ended);
       giveUp();
       await last;
     },
@@ -110,9 +111,9 @@ function entriesFor({ tool_name: tool, action, grants }: PermissionRequest): str
 
 const ended = new Error('The run has ended.');
 
-function decline(client: ServiceClient, request: PromptRequest, over: AbortSignal): void {
+function decline(client: ServiceClient, request: PromptRequest, over: AbortController): void {
   notice('The agent asked a question, and there is no terminal to answer it at: it goes on without.');
-  send(() => replyPrompt(client, request, { cancelled: true }), over);
+  send(() => replyPrompt(client, request, { cancelled: true }, over), over.signal);
 }
 
 /** Of a question that is over the run's own events say what became of it. */

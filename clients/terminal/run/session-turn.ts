@@ -45,7 +45,7 @@ async function lookUntilIdle(
   const asked = new Set<string>();
   let said = false;
   for (let now = session; now.status !== 'idle'; ) {
-    if (questions) await askWhatIsOpen(client, session.id, { questions, asked });
+    if (questions) await askWhatIsOpen(client, session.id, { questions, asked, stop });
     else if (now.status === 'waiting' && !said) {
       said = true;
       onUnanswerable();
@@ -59,12 +59,16 @@ async function lookUntilIdle(
 async function askWhatIsOpen(
   client: ServiceClient,
   sessionId: string,
-  { questions, asked }: { readonly questions: RunQuestions; readonly asked: Set<string> },
+  {
+    questions,
+    asked,
+    stop: signal,
+  }: { readonly questions: RunQuestions; readonly asked: Set<string>; readonly stop: AbortSignal },
 ): Promise<void> {
   const params = { path: { session_id: sessionId }, query: { status: 'pending', limit: 100 } } as const;
   const [permissions, prompts] = await Promise.all([
-    client.GET('/api/v1/sessions/{session_id}/permissions', { params }),
-    client.GET('/api/v1/sessions/{session_id}/prompts', { params }),
+    client.GET('/api/v1/sessions/{session_id}/permissions', { params, signal }),
+    client.GET('/api/v1/sessions/{session_id}/prompts', { params, signal }),
   ]);
   const open = [
     ...permissions.data.data.map((request) => ({ type: 'permission_requested', request }) as const),

@@ -96,7 +96,7 @@ function interrupterOf(
   const interrupt = () => {
     if (runId === null || !stop.aborted || over.aborted) return;
     const params = { path: { run_id: runId } };
-    const send = () => client.POST('/api/v1/runs/{run_id}/interrupt', { params });
+    const send = () => client.POST('/api/v1/runs/{run_id}/interrupt', { params, signal: over });
     deliver(send, over, 'interrupt').then(
       (refusal) => refusal && notice(`The run could not be interrupted: ${refusal.message}`),
       // It ended by itself meanwhile.
