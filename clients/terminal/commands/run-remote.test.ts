@@ -133,6 +133,18 @@ test('a server that is not reached is told of, and that it is again; the run goe
   expect(screen).toMatch(/First[\s\S]*↻ The server is reached again\.[\s\S]*and second\./);
 });
 
+test('an answer that goes into a pipe stays as it is where the server is not reached in its middle', async () => {
+  const reply = { text: 'First and second.', chunk_size: 6, hold_after_chunks: 2 };
+  const { home, model, proxy, environment } = await serverElsewhere([{ reply }]);
+  const command = home.start(['run', '--server', proxy.url, 'go'], { variables: environment });
+  await command.until(() => command.stdout().includes('First'));
+  const mend = proxy.cut(/./);
+  await command.until(() => command.stderr().includes('is not reached'));
+  await model.release();
+  mend();
+  expect((await command.ended).stdout).toBe('First and second.\n');
+});
+
 test('what a run asks whose terminal is gone is asked by the next one in its session', async () => {
   const { runThere } = await serverElsewhere([
     { when: { step: 0, last_user: '^first' }, reply: { tool_calls: [asks] } },

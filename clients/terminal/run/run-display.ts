@@ -7,7 +7,7 @@ import type { Progress } from './progress.ts';
 /** Takes the events of one run, in order. */
 export interface RunDisplay {
   show(event: RunEvent): void;
-  /** Says something beside the answer, as it is; behind a question that is on the terminal. */
+  /** Says something beside the answer, as it is and at any moment; behind a question that is on the terminal. */
   aside(text: string): void;
   /** Keeps what comes until `goOn`: a question is on the terminal. */
   hold(): void;
@@ -38,13 +38,19 @@ export function createRunDisplay(progress: Progress): RunDisplay {
   let thought = '';
   let held: (RunEvent | string)[] | null = null;
 
-  const aside = (text: string) => {
-    if (held) return void held.push(text);
+  const line = (text: string) => {
     progress.hide();
     answer.endLine();
     process.stderr.write(`${text}\n`);
   };
-  const dim = (text: string, style: Style = 'dim') => aside(paint(style, text, process.stderr));
+  const aside = (text: string) => {
+    if (held) return void held.push(text);
+    if (isTerminal()) return line(text);
+    // It may come within a sentence, which is to be whole where only the answer goes.
+    progress.hide();
+    process.stderr.write(`${text}\n`);
+  };
+  const dim = (text: string, style: Style = 'dim') => line(paint(style, text, process.stderr));
   const endThought = () => {
     if (thought.trim()) dim(`✻ ${brief(thought, 3 * lineWidth())}`);
     thought = '';
@@ -107,7 +113,7 @@ export function createRunDisplay(progress: Progress): RunDisplay {
       case 'agent_started':
         return dim(`  ${printable(event.agent_slug)}: ${brief(event.description, lineWidth())}`);
       case 'plan_updated':
-        return aside(planText(event.plan));
+        return line(planText(event.plan));
       case 'notice_given':
         progress.hide();
         answer.endLine();
