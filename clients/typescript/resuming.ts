@@ -14,7 +14,7 @@ export interface StreamOptions {
   readonly reconnectLimit?: number;
   /** A connection without any byte for so long counts as lost; the server sends a comment every 15 s. 60 s if absent. */
   readonly idleTimeoutMs?: number;
-  /** Told when a connection is lost that is going to be continued, and when the next one is there. */
+  /** Told when a connection is lost that is going to be continued, and when something comes through the next one. */
   readonly onConnection?: (change: 'lost' | 'restored') => void;
 }
 
@@ -57,7 +57,7 @@ export async function* readOn<Event>(
   for (let fruitless = 0; ; fruitless += 1) {
     const { cursor } = reading;
     reading.livedMs = 0;
-    const failure = yield* readOnce(reading, open);
+    const failure = yield* readOnce(reading, open, () => changes.tell('restored'));
     if (failure === null) return;
     // A connection that lived long was no failure: proxies cut what is long, and people think long.
     const lived = reading.livedMs > Math.min(idleTimeoutMs, defaultIdleTimeoutMs) / 2;
@@ -67,11 +67,7 @@ export async function* readOn<Event>(
     if (askedMs > client.retries.maxDelayMs) throw lost(reading, failure.cause);
     changes.tell('lost');
     await sleep(askedMs + backOffMs(fruitless, client.retries), options.signal);
-    open = async () => {
-      const connection = await connect();
-      changes.tell('restored');
-      return connection;
-    };
+    open = connect;
   }
 }
 
@@ -95,10 +91,11 @@ function waitAskedMs(cause: unknown): number {
 async function* readOnce<Event>(
   reading: Reading<Event>,
   open: () => Promise<Connection>,
+  onLife: () => void,
 ): AsyncGenerator<Event, { readonly cause: unknown } | null, undefined> {
   const { cursor, follow } = reading;
   try {
-    yield* readConnection(reading, await goingOn(reading, open));
+    yield* readConnection(reading, await goingOn(reading, open), onLife);
     if (reading.ended || !follow) return null;
     const isOver = reading.cursor === cursor && (await goingOn(reading, reading.isReadToItsEnd));
     return isOver ? null : { cause: undefined };
@@ -126,11 +123,13 @@ async function goingOn<Result>(
 async function* readConnection<Event>(
   reading: Reading<Event>,
   connection: Connection,
+  onLife: () => void,
 ): AsyncGenerator<Event, void, undefined> {
   const { idleTimeoutMs = defaultIdleTimeoutMs, signal } = reading.options;
   const openedAt = performance.now();
   const heard = () => {
     reading.livedMs = performance.now() - openedAt;
+    onLife();
   };
   for await (const message of readServerSentEvents(connection, { idleTimeoutMs, signal, heard })) {
     const event = reading.next(message);

@@ -550,6 +550,25 @@ test('who reads a stream is told that its connection is lost, and that it is the
   expect(seen).toEqual([1, 2, 'lost', 'restored', 3, 'lost', 'restored', 4]);
 });
 
+test.each(['lost', 'restored'])(
+  'what is thrown where a connection is told to be %s ends the stream as it is, and its connection',
+  async (told) => {
+    const closed = Promise.withResolvers<unknown>();
+    const { client } = await talk(async (request, response) => {
+      if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 1));
+      openStream(response);
+      response.write(': keepalive\n\n');
+      closed.resolve(once(response, 'close'));
+    });
+    const failure = new Error('not a matter of the stream');
+    const onConnection = (change: string) => {
+      if (change === told) throw failure;
+    };
+    expect((await readUntilFailure(streamQuery(client, query, { onConnection }))).error).toBe(failure);
+    if (told === 'restored') await closed.promise;
+  },
+);
+
 test('the signal ends the pause before a reconnection', async () => {
   const { client, server } = await talk((_, response) => sendAndCut(response, whole.slice(0, 1)), 20_000);
   const slow = { ...client, retries: { ...client.retries, baseDelayMs: 20_000 } };
