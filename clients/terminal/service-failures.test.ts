@@ -1,6 +1,6 @@
 /** What a command says where a stream that was lost cannot be read on. */
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type OutgoingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { testHome } from './test-command.ts';
@@ -11,16 +11,22 @@ const problem = (status: number, code: string) => ({
   request_id: 'req_1',
 });
 
+function refuse(response: ServerResponse, status: number, code: string, headers: OutgoingHttpHeaders = {}) {
+  response.writeHead(status, { 'Content-Type': 'application/problem+json', ...headers });
+  response.end(JSON.stringify(problem(status, code)));
+}
+
 /** Loses the stream of each query after its first event, and answers whoever asks for the rest in this way. */
 async function startLosingServer(status: number, code: string): Promise<string> {
-  const server = createServer((request, response) => {
-    if (request.method !== 'POST') {
-      response.writeHead(status, { 'Content-Type': 'application/problem+json', 'Retry-After': '60' });
-      return void response.end(JSON.stringify(problem(status, code)));
-    }
+  return await startServer((request, response) => {
+    if (request.method !== 'POST') return refuse(response, status, code, { 'Retry-After': '60' });
     response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Run-Id': 'run_1' });
     response.end(`id: 1\nevent: runtime\ndata: ${JSON.stringify(started)}\n\n`);
-  }).listen(0, '127.0.0.1');
+  });
+}
+
+async function startServer(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
   onTestFinished(() => void server.close().closeAllConnections());
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo; // It listens on TCP.
@@ -36,4 +42,14 @@ test.each([
   const { code: ended, stderr } = await testHome().service(['run', 'hello'], { variables });
   expect(stderr).toContain(`service: ${words}`);
   expect(ended).toBe(exitCode);
+});
+
+test('a query that a server has, and whose answer was lost, is not to be asked again without a look', async () => {
+  const url = await startServer((_, response) => refuse(response, 409, 'idempotency_key_in_use'));
+  const variables = { SERVICE_API_KEY: 'sk-x', SERVICE_SERVER: url };
+  const { code, stderr } = await testHome().service(['run', 'hello'], { variables });
+  expect(stderr).toMatch(
+    /\(idempotency_key_in_use\)\nThe server may be at work at it: service sessions list/,
+  );
+  expect(code).toBe(1);
 });

@@ -12,6 +12,9 @@ const remedies: Readonly<Record<string, string>> = {
   credential_expired: 'Log in again with service login.',
   credential_invalid: 'Log in again with service login.',
   credential_missing: 'Log in with service login.',
+  // The key is that of one command: the next one has another, and would begin a second run.
+  idempotency_key_in_use:
+    'The server may be at work at it: service sessions list shows its session. Asked again, it begins anew.',
 };
 
 /** The failure to end the command with; what is none of the service's own comes back as it is. */
