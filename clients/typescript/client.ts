@@ -23,7 +23,7 @@ export interface ClientOptions {
   readonly token?: string | (() => string | Promise<string>);
   /** Instead of the global `fetch`. */
   readonly fetch?: Send;
-  /** How calls are repeated; what is not given is as in `defaultRetries`. */
+  /** How calls are repeated; what is not given is 4 times, after 250 ms at first, and with waits of 30 s at the most. */
   readonly retries?: Partial<RetryPolicy>;
   /** Sent with every request. */
   readonly headers?: Record<string, string>;
