@@ -109,6 +109,23 @@ test('a run that ends by itself ends the command, though its interrupt gets no a
   expect((await terminal.end()).code).toBe(130);
 });
 
+test('where the stream is lost for good before an interrupt arrives, the command does not end in silence', async () => {
+  const reply = { text: 'I think long.', chunk_size: 7, hold_after_chunks: 2 };
+  const { proxy, runThere } = await serverElsewhere([{ reply }]);
+  const terminal = await runThere('go');
+  await terminal.shows('I think');
+  proxy.spoil(/^POST .*\/interrupt$/, 'unanswered');
+  await terminal.press('C-c');
+  await expect.poll(() => proxy.spoilt()).toHaveLength(1);
+  proxy.spoil(/^GET .*\/events/, 404);
+  proxy.cut(/^POST .*\/query\/stream$/);
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(130);
+  expect(screen).toMatch(
+    /service: The run could not be interrupted: The stream could not be continued[\s\S]*it goes on at the server\./,
+  );
+});
+
 test('a question whose answer the network loses is sent again, and begins one run', async () => {
   const { model, proxy, runThere } = await serverElsewhere([{ reply: { text: 'Once.' } }]);
   proxy.spoil(/^POST .*\/query\/stream$/, 'answer_lost');

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ServiceClient } from '@service/client';
 import type { Plan, QueryRequest, QueryResponse } from '@service/client/api';
+import { BrokenStreamError } from '@service/client/errors';
 import { type RunEvent, type StreamOptions, streamQuery, streamRunEvents } from '@service/client/stream';
 import type { Interrupt } from '../interrupts.ts';
 import { jsonText, notice, paint, print } from '../output.ts';
@@ -65,6 +66,9 @@ export async function watchRun(
       if (event.event === 'error') throw failureOfRun(event.data.error);
     }
     return null;
+  } catch (failure) {
+    over.abort(failure);
+    throw failure;
   } finally {
     over.abort();
     stop.removeEventListener('abort', onStop);
@@ -97,10 +101,11 @@ function interrupterOf(
     if (runId === null || !stop.aborted || over.aborted) return;
     const params = { path: { run_id: runId } };
     const send = () => client.POST('/api/v1/runs/{run_id}/interrupt', { params, signal: over });
+    const fail = (why: Error) => notice(`The run could not be interrupted: ${why.message}`);
     deliver(send, over, 'interrupt').then(
-      (refusal) => refusal && notice(`The run could not be interrupted: ${refusal.message}`),
-      // It ended by itself meanwhile.
-      () => undefined,
+      (refusal) => refusal && fail(refusal),
+      // Else it ended by itself meanwhile.
+      (reason: unknown) => reason instanceof BrokenStreamError && fail(reason),
     );
   };
   // Not with `over` as the signal of the listener: of two such listeners Node forgets how to remove the first.
