@@ -92,11 +92,15 @@ describe.skipIf(postgresUrl === null)('on PostgreSQL', () => {
       leave(proxy);
       const refused = await within(5000, async () => (await client.get('/ready')).status === 503);
       expect(refused, 'not ready within 5 s').toBe(true);
-      // A database that says nothing is waited for two seconds; the rest is for a machine that is busy with other tests.
-      expect(await timed(8000, client.get('/ready'))).toMatchObject({
-        status: 503,
-        body: { code: 'database_unavailable' },
+      // Two seconds are promised where it says nothing. More than once, since a busy machine takes its time; but every look
+      // takes five where it has no limit of its own, and waits for a connection as whatever else does.
+      const soon = await within(30_000, async () => {
+        const asked = performance.now();
+        const answer = await client.get('/ready');
+        expect(answer).toMatchObject({ status: 503, body: { code: 'database_unavailable' } });
+        return performance.now() - asked < 4000;
       });
+      expect(soon, 'refused within 4 s').toBe(true);
       const took: number[] = [];
       for (let time = 0; time < 5; time += 1) {
         const asked = performance.now();
