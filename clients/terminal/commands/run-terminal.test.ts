@@ -114,7 +114,7 @@ test('d denies, what is pasted does nothing, and what was typed before the quest
   const home = testHome();
   const thought = { text: 'I think long.', chunk_size: 7, hold_after_chunks: 2 };
   const upstream = await withScriptedModel(home, [
-    { when: { step: 0 }, reply: { ...thought, tool_calls: [touch('made')] } },
+    { when: { step: 0 }, reply: { ...thought, tool_calls: [touch('one'), touch('two')] } },
     said,
   ]);
   const terminal = await runAtTerminal(home, 'go');
@@ -124,13 +124,16 @@ test('d denies, what is pasted does nothing, and what was typed before the quest
   await terminal.shows('I thinka');
   await upstream.releaseHeld();
   await terminal.shows('d deny');
+  await terminal.press('d');
+  // With what was typed before it would be a word, which is no answer either.
+  expect(await terminal.shows(/→ denied[\s\S]*d deny/)).not.toContain('Press a');
   await terminal.press('p', 'a', 's', 't', 'e', 'd');
   await terminal.shows(/Press a, s, w, d, e\.[\s\S]*d deny/);
   await terminal.press('d');
   const { screen, code } = await terminal.end();
-  expect(screen).toMatch(/→ denied[\s\S]*The tool said: Permission denied\./);
+  expect(screen).toMatch(/→ denied[\s\S]*→ denied[\s\S]*The tool said: Permission denied\./);
   expect(code).toBe(0);
-  expect(existsSync(join(home.project, 'made'))).toBe(false);
+  expect(['one', 'two'].map((file) => existsSync(join(home.project, file)))).toEqual([false, false]);
 });
 
 test('a change to a file is shown as a diff; a long one is cut, and v shows the whole', async () => {
