@@ -193,6 +193,10 @@ beforeAll(async () => {
   // The runs that examples show at work are at work nowhere: no process is to take them over before they are asked for,
   // and what waits behind them is not worth waiting for in the end.
   flags.push('--lease-seconds', '300', '--drain-seconds', '1', '--trusted-proxies', '127.0.0.1');
+  // What they show happened on days that lie ever further back, and is not to be forgotten for its age.
+  flags.push('--retention-events-days', '36500', '--retention-logins-days', '36500');
+  flags.push('--retention-job-runs-days', '36500', '--retention-usage-days', '36500');
+  flags.push('--retention-audit-days', '0');
   ({ settings } = readServerSettings(flags, {
     HOME: folder,
     ...openIdVariables(openid.url),
