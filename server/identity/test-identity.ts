@@ -46,12 +46,13 @@ export async function testIdentity(options: Partial<IdentityOptions> = {}): Prom
 export const ada = { email: 'ada@example.com', password: 'correct-horse-battery', name: 'Ada' };
 export const grace = { email: 'grace@example.com', password: 'another-horse-battery', name: 'Grace' };
 
+/** It stands still until then: else a second, or a step of thirty, may be over between two looks that mean the same one. */
 function turnableClock() {
-  let ahead = 0;
+  let now = Date.now();
   return {
-    now: () => new Date(Date.now() + ahead),
+    now: () => new Date(now),
     turn(milliseconds: number) {
-      ahead += milliseconds;
+      now += milliseconds;
     },
   };
 }
