@@ -4,10 +4,11 @@ import { type Account, coded, type RequestOptions, type TestApp, testApp } from 
 
 let app: TestApp;
 let ada: Account;
-let ahead = 0;
+/** It stands still but for what a test lets pass: a device that asks again at once does so within its five seconds. */
+let now = Date.now();
 
 beforeAll(async () => {
-  const clock = { now: () => new Date(Date.now() + ahead) };
+  const clock = { now: () => new Date(now) };
   app = await testApp({ clock, settings: { trustedProxies: ['loopback'] } });
   ada = await app.register('ada');
 });
@@ -22,7 +23,7 @@ const look = (user_code: string, token = ada.token) =>
 const reply = (user_code: string, decision: string, token = ada.token, options: RequestOptions = {}) =>
   app.request('POST', `${device}/reply`, { token, body: { user_code, decision }, ...options });
 const pass = (seconds: number) => {
-  ahead += seconds * 1000;
+  now += seconds * 1000;
 };
 
 describe('a device', () => {
