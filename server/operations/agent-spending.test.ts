@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { scriptedProvider } from '../test-provider.ts';
 
 let upstream: Upstream;
@@ -37,6 +38,7 @@ const reply = (input: number, calls?: Json) => ({
 });
 
 test('what the agent of an agent uses counts in the session of both, in the metrics and the event, as in the report', async () => {
+  await untilFarFromMidnight(20_000);
   await upstream.script([
     { when: { step: 0, last_user: '^Top' }, reply: reply(1, errand('Deeper.')) },
     { when: { step: 0, last_user: '^Deeper' }, reply: reply(10, errand('Deepest.')) },

@@ -1,6 +1,7 @@
 /** What providers say was used, which may be anything: as much of it counts as can be true, and no quota is moved by the rest. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Json, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { type RawProvider, sayEvents, sayWhole, startRawProvider } from '../test-raw-provider.ts';
 
 let provider: RawProvider;
@@ -84,6 +85,7 @@ const ways = [
 
 /** Someone new, with what they have used. */
 async function person(name: string) {
+  await untilFarFromMidnight(20_000);
   const { token } = await app.register(name);
   const used = async () => {
     const { body } = await app.request('GET', '/api/v1/usage?group_by=model', { token });

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -24,6 +25,7 @@ afterAll(async () => {
 
 /** The run of a query that has come to its end, and what the meter says of each model. */
 async function asked({ token }: Account): Promise<{ readonly run: Json; readonly metered: Json[] }> {
+  await untilFarFromMidnight(20_000);
   const { body } = await app.request('POST', '/api/v1/query', { token, body: { prompt: 'Go.' } });
   const run = (await app.request('GET', `/api/v1/runs/${body.run_id}`, { token })).body;
   const usage = await app.request('GET', '/api/v1/usage?group_by=model', { token });

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { scriptedProvider } from '../test-provider.ts';
 
 let upstream: Upstream;
@@ -24,6 +25,7 @@ afterAll(async () => {
 });
 
 test('vectors and an order cost what the catalogue says, and count for a quota of cost', async () => {
+  await untilFarFromMidnight(20_000);
   const token = app.operatorKey;
   const price = (id: string) => ({ provider: 'local', id, cost_per_1m_in: 1000, cost_per_1m_out: 5000 });
   const catalog = { name: 'Prices', models: [price('vectors'), price('ranks')] };

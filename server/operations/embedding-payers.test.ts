@@ -1,7 +1,8 @@
 /** For whom vectors of questions count: who asks, with which key, where, and as a part of what. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { bringIn, makePeople } from '../test-people.ts';
 import { scriptedProvider } from '../test-provider.ts';
 
@@ -38,6 +39,8 @@ afterAll(async () => {
   await app.close();
   await upstream.stop();
 });
+
+beforeEach(() => untilFarFromMidnight(20_000));
 
 const asking =
   (token: string) =>

@@ -1,5 +1,5 @@
 /** Pictures and speech over HTTP: what is made, for whom it is counted, and what becomes of whoever leaves. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { picture, sounds } from '../../contract-tests/upstream/media-files.ts';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
@@ -36,6 +36,8 @@ afterAll(async () => {
   await Promise.all([app.close(), bare.close()]);
   await upstream.stop();
 });
+
+beforeEach(() => untilFarFromMidnight(20_000));
 
 const images = '/api/v1/media/images';
 const speech = '/api/v1/media/speech';
@@ -243,7 +245,6 @@ describe('refusals', () => {
 });
 
 test('a quota that is used up refuses before anything is asked', async () => {
-  await untilFarFromMidnight(20_000);
   await upstream.script([{ reply: { usage: { input: 10, output: 4000 } } }]);
   const eve = await app.register('eve');
   const limits = { tokens: { day: { hard: 100 } } };

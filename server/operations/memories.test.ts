@@ -11,6 +11,7 @@ import {
   type TestApp,
   testApp,
 } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { modelsDirectory } from '../test-embedder.ts';
 import { scriptedProvider } from '../test-provider.ts';
 
@@ -300,6 +301,7 @@ test('a memory that the embedder refuses is found by its words, and keeps no oth
 });
 
 test('whoever searches pays for the vectors that a provider makes', async () => {
+  await untilFarFromMidnight(20_000);
   await upstream.script([
     { when: { task: 'embedding' }, reply: { usage: { input: 7 } } },
     { when: { step: 0 }, reply: { tool_calls: [{ name: 'memory_search', arguments: { query: 'tea' } }] } },

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, readEvents, type StreamedEvent, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { sayWhole, startRawProvider } from '../test-raw-provider.ts';
 
 let upstream: Upstream;
@@ -34,6 +35,7 @@ afterAll(async () => {
   await upstream.stop();
 });
 
+beforeEach(() => untilFarFromMidnight(20_000));
 beforeEach(() =>
   upstream.script([
     {

@@ -14,6 +14,7 @@ import {
   type TestApp,
   testApp,
 } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { databases, type LastingDatabase, lastingDatabase, newMasterKey } from '../test-database.ts';
 import { makePeople, type People } from '../test-people.ts';
 import { scriptedProvider } from '../test-provider.ts';
@@ -268,6 +269,7 @@ describe.each(databases)('on %s', (database) => {
   });
 
   test('what it uses counts for the caller and their key, and a used up quota is refused', async () => {
+    await untilFarFromMidnight(20_000);
     await upstream.script([embedding, own]);
     const made = await send('POST', '/auth/api-keys', { name: 'asks', scopes: ['corpora:read', 'query'] });
     const { key: token, api_key } = made.body;

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Json, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { scriptedProvider } from '../test-provider.ts';
 
 let upstream: Upstream;
@@ -24,6 +25,7 @@ afterAll(async () => {
 const answer = { reply: { text: 'Yes.', usage: { input: 100, output: 20 } } };
 
 async function person(name: string) {
+  await untilFarFromMidnight(20_000);
   const { token, user } = await app.register(name);
   const send = async (method: string, path: string, body?: object): Promise<Json> =>
     (await app.request(method, `/api/v1${path}`, { token, ...(body && { body }) })).body;

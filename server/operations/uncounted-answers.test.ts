@@ -1,6 +1,7 @@
 /** Providers that do not say what was used: it is estimated, so that quotas of tokens and of cost bind there as well. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { type RawProvider, sayEvents, sayWhole, startRawProvider } from '../test-raw-provider.ts';
 
 const said = 'hello '.repeat(700);
@@ -38,6 +39,7 @@ afterAll(async () => {
   await provider.stop();
 });
 beforeEach(async () => {
+  await untilFarFromMidnight(20_000);
   names += 1;
   ada = await app.register(`ada-${names}`);
 });

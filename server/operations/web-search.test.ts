@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Answer, coded, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { untilFarFromMidnight } from '../test-clock.ts';
 import { databases, type LastingDatabase, lastingDatabase, newMasterKey } from '../test-database.ts';
 
 const path = '/api/v1/web/search/settings';
@@ -201,6 +202,7 @@ describe.each(databases)('on %s', (database) => {
   });
 
   test('a search is a request of whoever asked, and a quota ends it', async () => {
+    await untilFarFromMidnight(20_000);
     await change({ engine: 'searxng', base_url: upstream.url });
     const { token, user } = await app.register('frugal');
     const body = { limits: { requests: { day: { hard: 1 } } } };
