@@ -1,5 +1,5 @@
 /** A server that runs takes up what changes in the global service.json, and keeps what was where the file breaks. */
-import { writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type TestApp, testApp } from './test-app.ts';
@@ -40,8 +40,11 @@ test('the tools that ask language servers are listed as theirs, and say why they
   expect(await asking()).toEqual(names.map((name) => `${name}: ${why}`));
 });
 
+/** In one step: what is written in place is empty for a moment, and to be empty is no fault of a settings file. */
 async function rewrite(text: string): Promise<void> {
-  await writeFile(join(app.services.settings.globalConfigDirectory, 'service.json'), text);
+  const file = join(app.services.settings.globalConfigDirectory, 'service.json');
+  await writeFile(`${file}.new`, text);
+  await rename(`${file}.new`, file);
 }
 
 async function disabled(): Promise<string[]> {
