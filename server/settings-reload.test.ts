@@ -40,7 +40,7 @@ test('the tools that ask language servers are listed as theirs, and say why they
   expect(await asking()).toEqual(names.map((name) => `${name}: ${why}`));
 });
 
-/** In one step: what is written in place is empty for a moment, and to be empty is no fault of a settings file. */
+/** In one step: on a busy machine a file that is written in place may stay empty for longer than the server doubts it. */
 async function rewrite(text: string): Promise<void> {
   const file = join(app.services.settings.globalConfigDirectory, 'service.json');
   await writeFile(`${file}.new`, text);

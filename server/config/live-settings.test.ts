@@ -1,4 +1,5 @@
 /** Settings follow their files: a change counts at once, and one that cannot be used takes nothing but trust. */
+import { truncateSync, writeFileSync } from 'node:fs';
 import { chmod, mkdir, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
@@ -61,6 +62,31 @@ describe('a change counts for whoever asks next', () => {
       await writeFile(file, `{"tools":{"ls":{"max_depth":${depth}}}}`);
       expect((await live.current()).config.tools?.ls?.max_depth).toBe(depth);
     }
+  });
+
+  test.each([
+    ['the new ones', '{ "options": { "debug": false } }', false],
+    ['those of before, where the new ones break', '{ "options": {', true],
+  ])('and a file that is written in place is not empty meanwhile: %s count', async (_, text, debug) => {
+    const project = await testProject();
+    const file = await project.put('service.json', { options: { debug: true } });
+    const live = await follow(project);
+    await live.current();
+    // However long this process is kept waiting, to those who look the file was emptied just now.
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    truncateSync(file);
+    setTimeout(() => writeFileSync(file, text), 20);
+    expect((await live.current()).config.options?.debug).toBe(debug);
+  });
+
+  test('when it is emptied and stays so', async () => {
+    const project = await testProject();
+    const file = await project.put('service.json', { options: { debug: true } });
+    const live = await follow(project);
+    await live.current();
+    truncateSync(file);
+    expect((await live.current()).config).toEqual({});
   });
 
   test('when another file takes its place with the same size and time', async () => {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readlink, realpath } from 'node:fs/promises';
 import { relative, sep } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Diagnostic } from '../diagnostic.ts';
 import { maximumBytes, tooLarge } from '../document.ts';
 
@@ -20,6 +21,8 @@ export type ReadResult = ReadFile | Diagnostic | null;
 
 /** Editors replace files while we read; whoever does so this often in a row does it to deceive us. */
 const maximumAttempts = 10;
+/** Whoever writes a file in place empties it first, and an empty file is a valid one: it counts only once it stays so. */
+const emptyMs = 100;
 
 /**
  * Reads the file if it is there. With a boundary, a file whose real path lies outside that folder is not opened; the
@@ -75,7 +78,12 @@ async function readHandle(
   const facts = await handle.stat();
   if (!facts.isFile()) return 'changed';
   if (facts.size > maximumBytes) return tooLarge(file);
-  const bytes = await readUpTo(handle, maximumBytes + 1);
+  let bytes = await readUpTo(handle, maximumBytes + 1);
+  const waitMs = emptyMs - Math.max(0, Date.now() - facts.ctimeMs);
+  if (bytes.length === 0 && waitMs > 0) {
+    await delay(waitMs);
+    bytes = await readUpTo(handle, maximumBytes + 1);
+  }
   if (!(await isStillAt(handle, realPath))) return 'changed';
   if (bytes.length > maximumBytes) return tooLarge(file);
   return { realPath, bytes, sha256: createHash('sha256').update(bytes).digest('hex') };
