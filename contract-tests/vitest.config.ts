@@ -19,7 +19,11 @@ export default defineConfig({
     // They need what only `make agents` installs.
     exclude: ['agents/**', '**/node_modules/**'],
     // One PostgreSQL for all of them, as the server's tests have it: it gives the tests its address, `postgresUrl`.
-    globalSetup: ['../server/store/test-postgres.ts', '../server/test-code-cache.ts'],
+    globalSetup: [
+      '../server/test-temporary-files.ts',
+      '../server/store/test-postgres.ts',
+      '../server/test-code-cache.ts',
+    ],
     // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
     testTimeout: 60_000,
     hookTimeout: 60_000,
@@ -27,5 +31,7 @@ export default defineConfig({
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     expect: { poll: { timeout: 20_000 } },
+    // As for the server's tests: what Node loads itself comes compiled out of the cache.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
   },
 });

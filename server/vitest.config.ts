@@ -30,12 +30,14 @@ const common = {
   hookTimeout: 60_000,
   // What is waited for comes from real processes, and the machine may be busy with other tests.
   expect: { poll: { timeout: 20_000 } },
+  // As Node itself loads the program, whose compiled code then comes out of the cache: vite would make it anew for each file.
+  experimental: { viteModuleRunner: false, nodeLoader: false },
 };
 
 export default defineConfig({
   test: {
     // Before both of the projects, once.
-    globalSetup: ['store/test-postgres.ts', 'test-code-cache.ts'],
+    globalSetup: ['test-temporary-files.ts', 'store/test-postgres.ts', 'test-code-cache.ts'],
     // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
     maxWorkers: 4,
     projects: [

@@ -4,11 +4,13 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
-    globalSetup: ['../../server/test-code-cache.ts'],
+    globalSetup: ['../../server/test-temporary-files.ts', '../../server/test-code-cache.ts'],
     testTimeout: 90_000,
     hookTimeout: 60_000,
     // Most of the time a test waits for the processes that it started.
     maxWorkers: 4,
     expect: { poll: { timeout: 20_000 } },
+    // As for the server's tests: what Node loads itself comes compiled out of the cache.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
   },
 });

@@ -111,12 +111,12 @@ test('waits where the person looks: in the lists, the inspection and the snapsho
       run: { id: run, status: kind === 'prompts' ? 'waiting_prompt' : 'waiting_permission' },
       [member]: [request],
     });
-    for (const of of [run, request.run_id]) {
-      const resumed = await app.stream('GET', `/api/v1/runs/${of}/events?after=1&follow=false`, {
+    for (const runId of [run, request.run_id]) {
+      const resumed = await app.stream('GET', `/api/v1/runs/${runId}/events?after=1&follow=false`, {
         token: ada.token,
       });
       const [snapshot] = await Array.fromAsync(readEvents(resumed));
-      expect(snapshot?.data).toMatchObject({ type: 'snapshot_given', run_id: of, [member]: [request] });
+      expect(snapshot?.data).toMatchObject({ type: 'snapshot_given', run_id: runId, [member]: [request] });
     }
     // Whoever knows the session that they see alone can answer there, and nobody else.
     const answer =

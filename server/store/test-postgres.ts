@@ -102,7 +102,10 @@ function findInstallation(): string | null {
  */
 function cachedInstallation(installation: string): string {
   const stamp = Math.trunc(statSync(installation).mtimeMs).toString(36);
-  const folder = join(tmpdir(), `service-postgres-${process.getuid?.() ?? 0}-${stamp}`);
+  const folder = join(
+    process.env.TEST_LASTING_FOLDER ?? tmpdir(),
+    `service-postgres-${process.getuid?.() ?? 0}-${stamp}`,
+  );
   if (existsSync(folder)) {
     const { uid, mode } = statSync(folder);
     if (uid === process.getuid?.() && (mode & 0o022) === 0) return folder;

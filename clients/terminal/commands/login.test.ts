@@ -263,7 +263,10 @@ test('a login that the server calls expired is renewed, however long it lasts by
   const create = home.service(['memories', 'add', 'Remember this.', '--server', gateway.url]);
   const list = () => home.service(['memories', 'list', '--server', gateway.url]);
   const ended = await Promise.all([create, list(), list()]);
-  expect(ended.map(({ code }) => code)).toEqual([0, 0, 0]);
+  expect(
+    ended.map(({ code }) => code),
+    JSON.stringify(ended),
+  ).toEqual([0, 0, 0]);
   expect(gateway.calls.filter((call) => call === 'POST /api/v1/auth/refresh')).toHaveLength(1);
   expect((await list()).stdout).toMatch(/\tRemember this\.\n$/);
 

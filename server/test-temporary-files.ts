@@ -1,0 +1,54 @@
+/**
+ * Keeps the temporary files of tests in memory, where there is room for them. Tests make and delete hundreds of thousands: of
+ * the processors' time on a disk a tenth goes there, since ext4 holds the numbers of deleted files back for minutes, and each
+ * new file looks at all of those.
+ */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const memory = '/dev/shm';
+const begin = 'service-tests-';
+
+/** A test that installs the packages anew takes one and a half of them. */
+const roomNeeded = 4 * 1024 ** 3;
+/** What the files take is missing to the tests. */
+const memoryNeeded = 8 * 1024 ** 3;
+
+/** Before all tests; takes the folder away after them. */
+export function setup(): (() => void) | undefined {
+  // What is worth keeping from one run to the next goes here.
+  process.env.TEST_LASTING_FOLDER = tmpdir();
+  if (!hasRoom()) return undefined;
+  removeLeftovers();
+  const folder = mkdtempSync(join(memory, `${begin}${process.pid}-`));
+  // As /tmp is: some tests start programs as somebody else.
+  chmodSync(folder, 0o1777);
+  if (canRunPrograms(folder)) process.env.TMPDIR = folder;
+  return () => rmSync(folder, { recursive: true, force: true });
+}
+
+function hasRoom(): boolean {
+  if (!existsSync(memory)) return false;
+  const { bavail, bsize } = statfsSync(memory);
+  return bavail * bsize >= roomNeeded && process.availableMemory() >= memoryNeeded;
+}
+
+/** Of runs that were killed: nothing else takes them out of the memory. */
+function removeLeftovers(): void {
+  for (const name of readdirSync(memory)) {
+    if (!name.startsWith(begin)) continue;
+    const pid = Number(name.slice(begin.length).split('-')[0]);
+    if (!existsSync(`/proc/${pid}`)) rmSync(join(memory, name), { recursive: true, force: true });
+  }
+}
+
+/** Some systems let no file of that place be run. */
+function canRunPrograms(folder: string): boolean {
+  const program = join(folder, 'program');
+  writeFileSync(program, '#!/bin/sh\n', { mode: 0o755 });
+  const { status } = spawnSync(program);
+  rmSync(program);
+  return status === 0;
+}
