@@ -30,9 +30,17 @@ test('a token names its key, its issuer, its audience and its kind, and holds no
   const { token } = await issued();
   const { header, payload } = parsed(token);
   expect(header).toEqual({ alg: 'EdDSA', kid: expect.stringMatching(/^[\w-]{43}$/), typ: 'at+jwt' });
-  expect(Object.keys(payload).toSorted()).toEqual(['aud', 'exp', 'iat', 'iss', 'nbf', 'sid', 'sub']);
+  expect(Object.keys(payload).toSorted()).toEqual(['aud', 'exp', 'iat', 'iss', 'jti', 'nbf', 'sid', 'sub']);
   expect(payload).toMatchObject({ iss: 'service', aud: 'service-api' });
   expect(Number(payload.exp) - Number(payload.iat)).toBe(900);
+});
+
+test('a token that is renewed within its second is another one', async () => {
+  // Its clock stands still.
+  const { identity } = await testIdentity();
+  const first = await identity.register(ada);
+  const next = await identity.refresh(first.refresh_token);
+  expect(next.access_token).not.toBe(first.access_token);
 });
 
 describe('a forged token is refused', () => {

@@ -1,4 +1,5 @@
 /** Access tokens: short-lived JWTs signed with EdDSA, and every check that tells them from a forgery. */
+import { randomUUID } from 'node:crypto';
 import type { errors as Errors } from 'jose';
 import type { Clock } from '../clock.ts';
 import { Problem } from '../problem.ts';
@@ -42,15 +43,19 @@ export function createAccessTokens(keys: SigningKeys, clock: Clock): AccessToken
       const { kid, privateKey } = await keys.signer();
       const now = Math.floor(clock.now().getTime() / 1000);
       const { SignJWT } = await loadJose();
-      return new SignJWT({ sid: loginId })
-        .setProtectedHeader({ alg: algorithm, kid, typ: type })
-        .setIssuer(issuer)
-        .setAudience(audience)
-        .setSubject(userId)
-        .setIssuedAt(now)
-        .setNotBefore(now - backdatedSeconds)
-        .setExpirationTime(now + accessTokenSeconds)
-        .sign(privateKey);
+      return (
+        new SignJWT({ sid: loginId })
+          .setProtectedHeader({ alg: algorithm, kid, typ: type })
+          .setIssuer(issuer)
+          .setAudience(audience)
+          .setSubject(userId)
+          // RFC 9068 wants it. Without it what is issued within a second is the same: one that was renewed would be the old one.
+          .setJti(randomUUID())
+          .setIssuedAt(now)
+          .setNotBefore(now - backdatedSeconds)
+          .setExpirationTime(now + accessTokenSeconds)
+          .sign(privateKey)
+      );
     },
     async verify(token) {
       if (!isCanonical(token)) throw invalid();
