@@ -1,4 +1,5 @@
 /** Journeys of somebody who limits what may be used, meets the limit, and asks what was used. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { example, expectShape, newAccount, preferring, refusal, type Target } from './target.ts';
 
@@ -11,8 +12,9 @@ export function quotaJourneys(target: () => Target): void {
     const path = { subject_type: 'user' as const, subject_id: example.user };
     await liveOnly(() => {
       path.subject_id = pair.user.id;
+      return untilFarFromNewMonth();
     });
-    // A day would end in the middle thirty times as often.
+    // By the month: before a day ends it would be waited thirty times as often.
     const limits = { requests: { month: { soft: 0, hard: 1 } } };
     const put = await client.PUT(url, { params: { path }, body: { limits } });
     expectShape('Quota', put.data);
@@ -52,4 +54,12 @@ export function quotaJourneys(target: () => Target): void {
       });
     }
   });
+}
+
+/** What was used in the month counts from its first moment, in UTC: within these seconds it would be forgotten. */
+async function untilFarFromNewMonth(): Promise<void> {
+  const now = new Date();
+  const leftMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1) - now.getTime();
+  // A timer may be a millisecond early.
+  if (leftMs < 20_000) await sleep(leftMs + 10);
 }
