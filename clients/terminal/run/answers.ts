@@ -16,6 +16,11 @@ const already = new Error('It is answered already.');
 export const tooLate = new Error('It is too late for an answer.');
 
 const waitMs = { first: 500, longest: 5000 };
+/** Where a network has gone without a word, a request would be waited for, for minutes. To answer one takes milliseconds. */
+const patienceMs = 30_000;
+
+/** Sends something, and gives it up where the signal says that it takes too long. */
+export type Send = (late: AbortSignal) => Promise<unknown>;
 
 /**
  * Asks, and asks again where the server refuses the answer: the run would wait for another one until the question
@@ -23,12 +28,12 @@ const waitMs = { first: 500, longest: 5000 };
  */
 export async function answer<Reply>(
   ask: () => Promise<Answered<Reply>>,
-  send: (reply: Reply) => Promise<unknown>,
+  send: (reply: Reply, late: AbortSignal) => Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
   for (;;) {
     const { reply, said } = await ask();
-    const refusal = await deliver(() => send(reply), signal);
+    const refusal = await deliver((late) => send(reply, late), signal);
     if (refusal === null) return void (said === null || process.stderr.write(`${said}\n`));
     notice(`The answer was refused.\n${refusal.message}`);
   }
@@ -39,15 +44,17 @@ export async function answer<Reply>(
  * why it is none. A network that is away comes back, or the stream of the run ends, which aborts the signal.
  */
 export async function deliver(
-  send: () => Promise<unknown>,
+  send: Send,
   signal: AbortSignal,
-  what = 'answer',
+  { what = 'answer', limitMs = patienceMs }: { readonly what?: string; readonly limitMs?: number } = {},
 ): Promise<Error | null> {
   for (let wait = waitMs.first; ; wait = Math.min(2 * wait, waitMs.longest)) {
+    const late = AbortSignal.timeout(limitMs);
     try {
-      await send();
+      await send(late);
       return null;
-    } catch (error) {
+    } catch (failure) {
+      const error = late.aborted && !(failure instanceof ServiceError) ? silence(limitMs, failure) : failure;
       // Where only the word of its being taken was lost, the run says that there is an answer.
       if (signal.aborted) throw signal.reason === elsewhere ? already : signal.reason;
       if (!(error instanceof Error)) throw error;
@@ -59,6 +66,10 @@ export async function deliver(
     // The reason is that of the signal, and not the one that the timer makes of it.
     await sleep(wait, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
+}
+
+function silence(limitMs: number, cause: unknown): ConnectionError {
+  return new ConnectionError(`The server said nothing for ${limitMs / 1000} s.`, cause);
 }
 
 /** Not found, already answered, and gone: the question itself, and not the answer, is the matter. */

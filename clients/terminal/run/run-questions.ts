@@ -4,7 +4,7 @@ import type { PermissionRequest, PromptRequest, RuntimeEvent } from '@service/cl
 import { replyPermission, replyPrompt } from '@service/client/reply';
 import { notice } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
-import { answer, deliver, elsewhere, tooLate } from './answers.ts';
+import { answer, deliver, elsewhere, type Send, tooLate } from './answers.ts';
 import { askPermission } from './permission-questions.ts';
 import { askPrompt } from './prompt-questions.ts';
 import type { RunDisplay } from './run-display.ts';
@@ -34,6 +34,7 @@ export function createRunQuestions(
   let last: Promise<void> = Promise.resolve();
   let stopping = false;
 
+  const within = (late: AbortSignal) => ({ signal: AbortSignal.any([over.signal, late]) });
   const enqueue = (id: string, ask: (keys: Keyboard, signal: AbortSignal) => Promise<unknown>) => {
     const controller = new AbortController();
     open.set(id, controller);
@@ -55,7 +56,10 @@ export function createRunQuestions(
     if (!refusedTools.has(tool)) notice(`${tool} was refused: there is no terminal to ask at. ${remedy}`);
     refusedTools.add(tool);
     const message = `Nobody is there to ask. ${remedy}`;
-    send(() => replyPermission(client, request, { decision: 'deny', message }, over), over.signal);
+    send(
+      (late) => replyPermission(client, request, { decision: 'deny', message }, within(late)),
+      over.signal,
+    );
   };
   const giveUp = () => {
     stopping = true;
@@ -74,16 +78,16 @@ export function createRunQuestions(
         enqueue(event.request.id, (keys, signal) =>
           answer(
             () => askPermission(event.request, askerOf(event.request), keys, signal),
-            (reply) => replyPermission(client, event.request, reply, over),
+            (reply, late) => replyPermission(client, event.request, reply, within(late)),
             signal,
           ),
         );
-      else if (event.type === 'prompt_requested' && !keyboard) decline(client, event.request, over);
+      else if (event.type === 'prompt_requested' && !keyboard) decline(client, event.request, over.signal);
       else if (event.type === 'prompt_requested')
         enqueue(event.request.id, (keys, signal) =>
           answer(
             () => askPrompt(event.request, askerOf(event.request), keys, signal),
-            (reply) => replyPrompt(client, event.request, reply, over),
+            (reply, late) => replyPrompt(client, event.request, reply, within(late)),
             signal,
           ),
         );
@@ -111,13 +115,15 @@ function entriesFor({ tool_name: tool, action, grants }: PermissionRequest): str
 
 const ended = new Error('The run has ended.');
 
-function decline(client: ServiceClient, request: PromptRequest, over: AbortController): void {
+function decline(client: ServiceClient, request: PromptRequest, over: AbortSignal): void {
   notice('The agent asked a question, and there is no terminal to answer it at: it goes on without.');
-  send(() => replyPrompt(client, request, { cancelled: true }, over), over.signal);
+  const reply: Send = (late) =>
+    replyPrompt(client, request, { cancelled: true }, { signal: AbortSignal.any([over, late]) });
+  send(reply, over);
 }
 
 /** Of a question that is over the run's own events say what became of it. */
-function send(reply: () => Promise<unknown>, over: AbortSignal): void {
+function send(reply: Send, over: AbortSignal): void {
   deliver(reply, over).then(
     (refusal) => refusal && notice(`The answer was refused. ${refusal.message}`),
     () => undefined,

@@ -8,7 +8,7 @@ import type { Interrupt } from '../interrupts.ts';
 import { jsonText, notice, paint, print } from '../output.ts';
 import { failureOfRun } from '../service-failures.ts';
 import { openKeyboard } from '../terminal-input.ts';
-import { deliver } from './answers.ts';
+import { deliver, type Send } from './answers.ts';
 import { createConnectionWords } from './connection-words.ts';
 import type { RunDisplay } from './run-display.ts';
 import { createRunQuestions } from './run-questions.ts';
@@ -100,9 +100,10 @@ function interrupterOf(
   const interrupt = () => {
     if (runId === null || !stop.aborted || over.aborted) return;
     const params = { path: { run_id: runId } };
-    const send = () => client.POST('/api/v1/runs/{run_id}/interrupt', { params, signal: over });
+    const send: Send = (late) =>
+      client.POST('/api/v1/runs/{run_id}/interrupt', { params, signal: AbortSignal.any([over, late]) });
     const fail = (why: Error) => notice(`The run could not be interrupted: ${why.message}`);
-    deliver(send, over, 'interrupt').then(
+    deliver(send, over, { what: 'interrupt' }).then(
       (refusal) => refusal && fail(refusal),
       // Else it ended by itself meanwhile.
       (reason: unknown) => reason instanceof BrokenStreamError && fail(reason),

@@ -1,0 +1,46 @@
+/** An answer on its way to a server that takes it, takes it late, or says nothing. */
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createServiceClient } from '@service/client';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { deliver, type Send } from './answers.ts';
+
+test('an answer that a server says nothing to is given up, and sent again', async () => {
+  const heard: string[] = [];
+  const send = await senderTo((request, response) => {
+    heard.push(request.url ?? '');
+    // The first one is never answered, as where a network has gone without a word.
+    if (heard.length > 1) response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+  });
+  const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  onTestFinished(() => said.mockRestore());
+  expect(await deliver(send, new AbortController().signal, { limitMs: 300 })).toBe(null);
+  expect(heard).toHaveLength(2);
+  expect(said.mock.calls.join('')).toContain('is sent again.\nThe server said nothing for 0.3 s.');
+});
+
+test('an answer that is refused is not sent again, however long that took', async () => {
+  let heard = 0;
+  const send = await senderTo((_, response) => {
+    heard += 1;
+    const problem = { type: 'about:blank', title: 'No', detail: 'It is none.', request_id: 'req_1' };
+    response.writeHead(400, { 'content-type': 'application/problem+json' });
+    response.end(JSON.stringify({ ...problem, status: 400, code: 'bad_request' }));
+  });
+  // Its time is over by the moment that the refusal is read.
+  const late: Send = (signal) => send(new AbortController().signal).finally(() => once(signal, 'abort'));
+  expect(await deliver(late, new AbortController().signal, { limitMs: 300 })).toMatchObject({ status: 400 });
+  expect(heard).toBe(1);
+});
+
+/** Sends an interrupt to a server that answers so. */
+async function senderTo(listener: RequestListener): Promise<Send> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  onTestFinished(() => void server.close().closeAllConnections());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo; // It listens on TCP.
+  const client = createServiceClient({ baseUrl: `http://127.0.0.1:${port}` });
+  const params = { path: { run_id: 'run_01k9w6r3h2e7xv5q0c8m4b1tze' } };
+  return (signal) => client.POST('/api/v1/runs/{run_id}/interrupt', { params, signal });
+}
