@@ -42,20 +42,19 @@ export function createAccessTokens(keys: SigningKeys, clock: Clock): AccessToken
     async issue({ userId, loginId }) {
       const { kid, privateKey } = await keys.signer();
       const now = Math.floor(clock.now().getTime() / 1000);
+      // RFC 9068 wants it. Without it all of a second are the same: one that was renewed would be the old one.
+      const id = randomUUID();
       const { SignJWT } = await loadJose();
-      return (
-        new SignJWT({ sid: loginId })
-          .setProtectedHeader({ alg: algorithm, kid, typ: type })
-          .setIssuer(issuer)
-          .setAudience(audience)
-          .setSubject(userId)
-          // RFC 9068 wants it. Without it what is issued within a second is the same: one that was renewed would be the old one.
-          .setJti(randomUUID())
-          .setIssuedAt(now)
-          .setNotBefore(now - backdatedSeconds)
-          .setExpirationTime(now + accessTokenSeconds)
-          .sign(privateKey)
-      );
+      return new SignJWT({ sid: loginId })
+        .setProtectedHeader({ alg: algorithm, kid, typ: type })
+        .setIssuer(issuer)
+        .setAudience(audience)
+        .setSubject(userId)
+        .setJti(id)
+        .setIssuedAt(now)
+        .setNotBefore(now - backdatedSeconds)
+        .setExpirationTime(now + accessTokenSeconds)
+        .sign(privateKey);
     },
     async verify(token) {
       if (!isCanonical(token)) throw invalid();

@@ -1,4 +1,4 @@
-/** An answer on its way to a server that takes it, takes it late, or says nothing. */
+/** An answer on its way to a server that says nothing, or refuses it late. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
