@@ -20,7 +20,7 @@ import { join } from 'node:path';
 const memory = '/dev/shm';
 const begin = 'service-tests-';
 
-/** A test that installs the packages anew takes one and a half of them. */
+/** All tests together were seen to have 1.7 GiB there: some install the packages anew. */
 const roomNeeded = 4 * 1024 ** 3;
 /** What the files take is missing to the tests. */
 const memoryNeeded = 8 * 1024 ** 3;
