@@ -56,10 +56,13 @@ export function quotaJourneys(target: () => Target): void {
   });
 }
 
+/** The client asks again by itself where it is told to wait for so long, and the use of a new month is not refused. */
+const longestWaitMs = 30_000;
+
 /** What was used in the month counts from its first moment, in UTC: within these seconds it would be forgotten. */
 async function untilFarFromNewMonth(): Promise<void> {
   const now = new Date();
   const leftMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1) - now.getTime();
   // A timer may be a millisecond early.
-  if (leftMs < 20_000) await sleep(leftMs + 10);
+  if (leftMs < longestWaitMs + 10_000) await sleep(leftMs + 10);
 }
