@@ -119,8 +119,9 @@ export async function connectTo(
 
 /** Renews a login once that the server calls expired: its clock counts, and not the one here. */
 async function send(request: Request, { tokenInsteadOf }: Credentials): Promise<Response> {
-  // A redirect would lead the credential elsewhere.
-  const once = (one: Request) => fetch(one, { redirect: 'error' });
+  const { signal } = request;
+  // A redirect would lead the credential elsewhere. The clone is none that Node would hear the signal of.
+  const once = (one: Request) => fetch(one, { redirect: 'error', signal });
   const again = isSmall(request) ? request.clone() : null;
   const response = await once(request);
   if (again === null || !(await isExpired(again, response))) return response;

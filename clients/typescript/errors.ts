@@ -76,7 +76,10 @@ export class BrokenStreamError extends Error {
 
 /** The error that an unsuccessful answer stands for. It reads the body. */
 export async function serviceErrorOf(request: Request, response: Response): Promise<ServiceError> {
-  const text = await response.text().catch(() => ''); // A body that is cut off says nothing; the status does.
+  const text = await response.text().catch(() => {
+    request.signal.throwIfAborted();
+    return ''; // A body that is cut off says nothing; the status does.
+  });
   return new ServiceError(callOf(request), refusalOf(response, parsed(text)), response.headers);
 }
 

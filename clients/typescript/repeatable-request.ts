@@ -34,7 +34,8 @@ export class RepeatableRequest extends Request {
 
   /** What to send now; where it is not the last time, this request stays unread for the next one. */
   toSend(isLast: boolean): Request {
-    if (this.#source === null) return isLast ? this : this.clone();
-    return new Request(this, { body: this.#source });
+    if (this.#source !== null) return new Request(this, { body: this.#source });
+    // What is cloned alone is deaf in Node after its next garbage collection.
+    return isLast ? this : new Request(this.clone(), { signal: this.signal });
   }
 }

@@ -67,7 +67,7 @@ export function withRetries(send: Send, policy: RetryPolicy): Send {
     const request = given instanceof RepeatableRequest ? given : new RepeatableRequest(given);
     for (let attempt = 0; ; attempt += 1) {
       const isLast = attempt >= policy.limit || request.isOnce;
-      const outcome = await outcomeOf(send, request.toSend(isLast), request.isStreamed);
+      const outcome = await outcomeOf(send, request, isLast);
       request.signal.throwIfAborted();
       const delay = isLast ? null : await delayBeforeNext(request, outcome, attempt, policy);
       if (delay === null) return answerOf(request, outcome);
@@ -84,12 +84,20 @@ export function backOffMs(attempt: number, { baseDelayMs, maxDelayMs }: RetryPol
   return longest * (0.5 + Math.random() / 2);
 }
 
-async function outcomeOf(send: Send, request: Request, isStreamed: boolean): Promise<Outcome> {
+/**
+ * The requests of what is being read. Node hears a signal by way of the request that it was given with, and lets that go
+ * once the caller has it no more: the next garbage collection would make the call one that nothing ends.
+ */
+const requestsOf = new WeakMap<ReadableStream, readonly Request[]>();
+
+async function outcomeOf(send: Send, request: RepeatableRequest, isLast: boolean): Promise<Outcome> {
   let begun = false;
   try {
-    const response = await send(request);
+    const sent = request.toSend(isLast);
+    const response = await send(sent);
     begun = true;
-    return { response: response.ok && !isStreamed ? await readWhole(response) : response };
+    if (response.body !== null) requestsOf.set(response.body, [request, sent]);
+    return { response: response.ok && !request.isStreamed ? await readWhole(response) : response };
   } catch (failure) {
     return { failure, begun };
   }
