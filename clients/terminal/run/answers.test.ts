@@ -7,16 +7,17 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { deliver, type Send } from './answers.ts';
 
 test('an answer that a server says nothing to is given up, and sent again', async () => {
-  const heard: string[] = [];
-  const send = await senderTo((request, response) => {
-    heard.push(request.url ?? '');
+  let heard = 0;
+  const send = await senderTo((_, response) => {
+    heard += 1;
     // The first one is never answered, as where a network has gone without a word.
-    if (heard.length > 1) response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+    if (heard > 1) response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
   });
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   onTestFinished(() => said.mockRestore());
   expect(await deliver(send, new AbortController().signal, { limitMs: 300 })).toBe(null);
-  expect(heard).toHaveLength(2);
+  // More often than twice where the machine is too busy to answer the second one in time.
+  expect(heard).toBeGreaterThan(1);
   expect(said.mock.calls.join('')).toContain('is sent again.\nThe server said nothing for 0.3 s.');
 });
 

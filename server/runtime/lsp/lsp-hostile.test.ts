@@ -168,7 +168,7 @@ test('one that never says anything is told of once, and soon waited for no more'
 });
 
 test('what is said of an earlier version is not told of the new one', async () => {
-  const bench = smallBench('stale', { times: { judgeMs: 300 } });
+  const bench = smallBench('stale');
   expect(await bench.note('a.x', 'right\n')).toBe('');
   expect(await bench.note('a.x', 'still right\n')).toContain('has not said yet');
   const late = smallBench('late');
@@ -210,7 +210,7 @@ test('one that crashes leaves none behind that it started', async () => {
 });
 
 test('one that nobody uses is ended, and started again when it is needed', async () => {
-  const bench = smallBench('good', { times: { idleMs: 300 } });
+  const bench = smallBench('good', { times: { idleMs: 2000 } });
   await bench.note('a.x', 'wrong\n');
   await until(() => pidsOf(bench).every((pid) => !isAlive(pid)));
   expect(bench.states()).toEqual(['small idle']);

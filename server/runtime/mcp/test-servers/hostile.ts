@@ -7,6 +7,7 @@ const [deed = '', file = ''] = process.argv.slice(2);
 let listings = 0;
 /** The call that waits for a form. */
 let asking: number | string = 0;
+let reporting: string | undefined;
 let formsAnswered = 0;
 
 interface Message {
@@ -34,6 +35,7 @@ function answer({ id, method, params, result }: Message): void {
   if (id === undefined || deed === 'hangs') return;
   if (deed === 'asks-without-end' && String(id).startsWith('form')) {
     formsAnswered += 1;
+    if (formsAnswered === 80) report(reporting, 80, 100, 'the rest was withdrawn');
     if (formsAnswered === 100)
       send({ id: asking, result: { content: [{ type: 'text', text: 'all answered' }] } });
     return;
@@ -95,7 +97,7 @@ function call(id: number | string, name: string, progressToken: string | undefin
     return;
   }
   if (deed === 'asks-without-end') {
-    asking = id;
+    [asking, reporting] = [id, progressToken];
     const requestedSchema = { type: 'object', properties: { sure: { type: 'boolean' } } };
     for (let at = 0; at < 100; at += 1)
       send({ id: `form${at}`, method: 'elicitation/create', params: { message: 'Sure?', requestedSchema } });
@@ -115,10 +117,7 @@ async function slow(id: number | string, progressToken: string | undefined): Pro
   const total = 20;
   for (let progress = 1; progress <= total; progress += 1) {
     await new Promise((resolve) => setTimeout(resolve, 250));
-    send({
-      method: 'notifications/progress',
-      params: { progressToken, progress, total, message: 'working' },
-    });
+    report(progressToken, progress, total, 'working');
   }
   send({ id, result: { content: [{ type: 'text', text: 'done in the end' }] } });
 }
@@ -127,8 +126,12 @@ async function slow(id: number | string, progressToken: string | undefined): Pro
 function chatter(progressToken: string | undefined): void {
   for (let progress = 1; progress <= 20_000; progress += 1) {
     const message = progress % 4000 === 0 ? 'x'.repeat(1_000_000) : 'working';
-    send({ method: 'notifications/progress', params: { progressToken, progress, total: 20_000, message } });
+    report(progressToken, progress, 20_000, message);
   }
+}
+
+function report(progressToken: string | undefined, progress: number, total: number, message: string): void {
+  send({ method: 'notifications/progress', params: { progressToken, progress, total, message } });
 }
 
 /** What no person should be asked, by the name of the form. */
