@@ -135,7 +135,11 @@ async function onPostgres(folder: string, secrets: Secrets) {
 /** Settings in which each place for a secret has one, whatever places the schema comes to have. */
 function settingsWithSecrets(origin: string, secrets: Secrets): Record<string, Json> {
   const provider = { type: 'openai-compat', base_url: `${upstream.url}/v1`, models: [{ id: 'scripted-1' }] };
-  const child = (file: string) => ({ command: '/bin/sh', args: ['-c', `env > ${file}; sleep 60`], timeout });
+  // It is no server and so is ended and started again and again: what it wrote is whole or not there.
+  const child = (file: string) => {
+    const script = `env > ${file}.part && mv ${file}.part ${file}; sleep 60`;
+    return { command: '/bin/sh', args: ['-c', script], timeout };
+  };
   const remote = { type: 'http', url: `${upstream.url}/mcp`, oauth_grant: 'client_credentials', timeout };
   const settings: Record<string, Json> = {
     providers: { used: { ...provider }, renewed: { ...provider, oauth: renewal() } },
@@ -287,8 +291,9 @@ async function expectChildrenToKnowTheirOwn(workspace: string, secrets: Secrets)
     ['mcp.txt', ['mcp.*.env.*']],
     ['aliased.txt', ['mcpServers.*.env.*']],
   ] as const) {
-    const text = await readFile(join(workspace, file), 'utf8');
-    expect(text).toContain('PATH=');
+    const written = () => readFile(join(workspace, file), 'utf8').catch(() => '');
+    await expect.poll(written).toContain('PATH=');
+    const text = await written();
     // Of whichever file its settings are.
     const found = secrets.in(text).map(({ what }) => what.replace(/^(global|workspace) /, ''));
     expect([file, ...new Set(found)]).toEqual([file, ...own]);

@@ -185,7 +185,7 @@ test.each(databases)(
       { reply: { text: 'Hello again.' } },
     ]);
     // On SQLite the refusal takes five seconds, in which no lease may be lost.
-    const { get, query, refuseOnce } = await open(dialect, dialect === 'sqlite' ? 10 : 2);
+    const { get, query, refuseOnce } = await open(dialect, dialect === 'sqlite' ? 10 : 5);
     const runId = await query();
     await expect.poll(async () => (await upstream.requests()).length, patience).toBe(1);
     await refuseOnce('messages', () => upstream.release());

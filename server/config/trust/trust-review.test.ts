@@ -164,7 +164,7 @@ describe('the difference since a file was trusted', () => {
     const before = await reviewOf(many('one'));
     const start = performance.now();
     const { review } = await reviewOf(many('two'), before.review.text);
-    expect(performance.now() - start).toBeLessThan(5000);
+    expect(performance.now() - start).toBeLessThan(20_000);
     const lines = review.diff?.split('\n') ?? [];
     expect(lines.slice(0, 4)).toEqual([
       '--- last trusted',
