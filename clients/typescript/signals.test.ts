@@ -1,15 +1,10 @@
 /** Whoever calls can end the call, however long it takes: what collects garbage meanwhile makes no signal unheard. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, onTestFinished, test } from 'vitest';
 import { createServiceClient, type ServiceClient } from './client.ts';
+import { collectGarbage } from './garbage.ts';
 import { startScriptedServer } from './scripted-server.ts';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage: () => void = runInNewContext('gc');
 
 type Answer = (response: ServerResponse) => void;
 const nothing: Answer = () => undefined;
@@ -63,11 +58,7 @@ test.each<[what: string, answer: Answer, call: (client: ServiceClient, signal: A
       (reason: unknown) => reason,
     );
     const closed = once(await asked.promise, 'close');
-    // What one collection finds to be free, another one frees.
-    for (let time = 0; time < 5; time += 1) {
-      collectGarbage();
-      await sleep(10);
-    }
+    await collectGarbage();
     const reason = new Error('enough');
     controller.abort(reason);
     expect(await outcome).toBe(reason);

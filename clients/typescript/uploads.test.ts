@@ -6,25 +6,16 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createServiceClient } from './client.ts';
 import { ServiceError } from './errors.ts';
+import { collectGarbage } from './garbage.ts';
 import { sendJson, sendProblem, startScriptedServer } from './scripted-server.ts';
 
 const retries = { limit: 3, baseDelayMs: 1, maxDelayMs: 2 };
 
-setFlagsFromString('--expose-gc');
-const collectGarbage: () => void = runInNewContext('gc');
-
-/** What one collection finds to be free, another one frees. */
 async function bytesHeld(): Promise<number> {
-  for (let time = 0; time < 10; time += 1) {
-    collectGarbage();
-    await sleep(20);
-  }
+  await collectGarbage();
   return process.memoryUsage().arrayBuffers;
 }
 
