@@ -10,7 +10,7 @@ import { describeStores, newAccount } from './test-stores.ts';
 
 const log = createLog('silent');
 /** The machine may be busy with other tests. */
-const patience = { timeout: 20_000, interval: 20 };
+const patience = { timeout: 60_000, interval: 20 };
 const faults = vi.spyOn(log, 'error');
 const parsers = createParsers({ processes: 2, log });
 afterAll(() => parsers.close());
@@ -240,6 +240,30 @@ describeStores('Taking documents in', (store, engine) => {
     await second.stop();
     expect(other.asked).toEqual([]);
     expect((await store().corpora.find(ada, corpusId))?.corpus.embedder).toBe('one');
+  });
+
+  it('whoever asks what vectors a corpus has while its first document is shown hears of those', async () => {
+    const { claim, vectorsOf } = store().ingestionWork;
+    type Item = Parameters<typeof vectorsOf>[0];
+    const firstHeard = async (item: Item) => {
+      for (;;) {
+        const heard = await vectorsOf(item);
+        if (!heard.empty) return heard;
+      }
+    };
+    const asked: ReturnType<typeof vectorsOf>[] = [];
+    const faulty = {
+      claim: async (worker: string) => {
+        const item = await claim(worker);
+        if (item) asked.push(firstHeard(item));
+        return item;
+      },
+    };
+    const jobs = await Promise.all(Array.from({ length: 8 }, () => newJob(1)));
+    const ingestion = takeIn(embedderOf('one').embedder, { faulty });
+    await Promise.all(jobs.map(({ ended }) => ended()));
+    expect(await Promise.all(asked)).toEqual(jobs.map(() => ({ embedder: 'one', empty: false })));
+    await ingestion.stop();
   });
 
   it('a process that takes work while it is buried for its silence is missed as well when it dies', async () => {

@@ -73,11 +73,7 @@ export function ingestionWork({ database, clock, chunks }: WorkParts): Ingestion
       const claimed = open && (await change((sql) => claimItem(sql, worker, now())));
       return claimed ? await toClaimed(claimed) : null;
     },
-    vectorsOf: ({ corpusId }) =>
-      database.read('installation', async (sql) => {
-        const row = await sql<CorpusRow>('corpora').where({ id: corpusId }).first('embedder_identity');
-        return { embedder: row?.embedder_identity ?? null, empty: (await passagesOf(sql, corpusId)) === 0 };
-      }),
+    vectorsOf: ({ corpusId }) => database.read('installation', (sql) => vectorsOf(sql, corpusId)),
     reach: (item, stage) =>
       change(async (sql) => {
         await held(sql, item);
@@ -207,6 +203,15 @@ async function refuseGrowth(
     apiKeyId: before.api_key_id,
   };
   refuseExceeded(await quotaStateWithBytes(sql, spender, grown, now), now);
+}
+
+/** One statement: between two, the first document may be shown, and those beside it would be taken in without vectors. */
+async function vectorsOf(sql: Knex, corpusId: string): ReturnType<IngestionWork['vectorsOf']> {
+  const row = await sql<CorpusRow>('corpora')
+    .leftJoin('searched_corpora', 'searched_corpora.corpus_id', 'corpora.id')
+    .where('corpora.id', corpusId)
+    .first('corpora.embedder_identity', 'searched_corpora.chunks');
+  return { embedder: row?.embedder_identity ?? null, empty: Number(row?.chunks ?? 0) === 0 };
 }
 
 /** Those of disabled documents among them: they keep their vectors. */
