@@ -29,7 +29,7 @@ export async function testIdentity(options: Partial<IdentityOptions> = {}): Prom
   const store = await openStore(`sqlite:${join(folder, 'service.db')}`, { clock, log });
   const another = (others: Partial<IdentityOptions> = {}) =>
     createIdentity({
-      ...{ records: store, masterKey, registration: 'open', clock, log },
+      ...{ records: store, masterKey, registration: 'open', clock, elapsed: () => 0, log },
       ...{ baseUrl: () => 'http://127.0.0.1:8090', outbound: createOutbound({ shared: () => false }) },
       ...options,
       ...others,
@@ -46,7 +46,10 @@ export async function testIdentity(options: Partial<IdentityOptions> = {}): Prom
 export const ada = { email: 'ada@example.com', password: 'correct-horse-battery', name: 'Ada' };
 export const grace = { email: 'grace@example.com', password: 'another-horse-battery', name: 'Grace' };
 
-/** It stands still until then: else a second, or a step of thirty, may be over between two looks that mean the same one. */
+/**
+ * It stands still until then: else a second, or a step of thirty, may be over between two looks that mean the same one. So
+ * no time may pass beside it either: the identity keeps whichever has gone further.
+ */
 function turnableClock() {
   let now = Date.now();
   return {
