@@ -5,6 +5,6 @@ export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
     // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
-    testTimeout: 60_000,
+    testTimeout: 120_000,
   },
 });

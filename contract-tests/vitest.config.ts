@@ -25,12 +25,12 @@ export default defineConfig({
       '../server/test-code-cache.ts',
     ],
     // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
-    expect: { poll: { timeout: 20_000 } },
+    expect: { poll: { timeout: 60_000 } },
     // As for the server's tests: what Node loads itself comes compiled out of the cache.
     experimental: { viteModuleRunner: false, nodeLoader: false },
   },

@@ -18,7 +18,7 @@ const errand = (prompt: string) => ({
   arguments: { description: 'An errand', prompt, agent_slug: 'coder' },
 });
 
-test('both go on, and the question is the same', { timeout: 60_000 }, async () => {
+test('both go on, and the question is the same', async () => {
   await upstream.script([
     {
       when: { step: 0, last_user: '^Go' },
@@ -39,7 +39,7 @@ test('both go on, and the question is the same', { timeout: 60_000 }, async () =
   const client = clientOf(first, first.key);
   const stream = await client.stream('/api/v1/query/stream', { prompt: 'Go.', permission_mode: 'ask' });
   const asked = () => requestsIn(stream.events);
-  await expect.poll(() => asked().length, { timeout: 20_000 }).toBe(2);
+  await expect.poll(() => asked().length).toBe(2);
   await first.kill9();
 
   const second = await startCrashing(folder);
@@ -76,9 +76,7 @@ test('both go on, and the question is the same', { timeout: 60_000 }, async () =
   await second.kill9();
 });
 
-test('a question of an agent stays open, though its call is numbered as that of its starter', {
-  timeout: 60_000,
-}, async () => {
+test('a question of an agent stays open, though its call is numbered as that of its starter', async () => {
   const write = { id: '0', name: 'write', arguments: { file_path: 'one.txt', content: 'x' } };
   await upstream.script([
     { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: [{ id: '0', ...errand('Write.') }] } },
@@ -90,7 +88,7 @@ test('a question of an agent stays open, though its call is numbered as that of 
   const first = await startCrashing(folder);
   const client = clientOf(first, first.key);
   const stream = await client.stream('/api/v1/query/stream', { prompt: 'Go.', permission_mode: 'ask' });
-  await expect.poll(() => requestsIn(stream.events).length, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => requestsIn(stream.events).length).toBe(1);
   await first.kill9();
   const second = await startCrashing(folder);
   const next = clientOf(second, first.key);
@@ -106,9 +104,7 @@ test('a question of an agent stays open, though its call is numbered as that of 
   await second.kill9();
 });
 
-test('an agent whose starter was stopped just before is stopped too', {
-  timeout: 60_000,
-}, async () => {
+test('an agent whose starter was stopped just before is stopped too', async () => {
   await upstream.script([
     { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: [errand('Wait.')] } },
     { fail: { kind: 'hang' } },

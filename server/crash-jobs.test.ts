@@ -41,7 +41,7 @@ async function runsOf(client: Client, job: string): Promise<readonly JobRun[]> {
 async function expectOnceEach(client: Client, jobs: readonly string[], sql: Knex): Promise<void> {
   for (const job of jobs) {
     const statuses = async () => (await runsOf(client, job)).map(({ status }) => status);
-    await expect.poll(statuses, { timeout: 60_000, interval: 200 }).toEqual(['completed']);
+    await expect.poll(statuses, { interval: 200 }).toEqual(['completed']);
   }
   const runs = await sql('runs').where({ trigger: 'schedule' }).select('id', 'session_id');
   const begun = await sql('job_runs').select('run_id', 'session_id', 'attempts');
@@ -85,7 +85,7 @@ test('of two servers on one database, one that is stopped or killed while it beg
     const job = await newJob(clientOf(nodes[0] as ServerProcess, key), { cron: '0 0 29 2 *' }); // there are two
     await clientOf(nodes[0] as ServerProcess, key).send('POST', `${url}/${job}/run`); // as above
     const worker = async () => (await sql('job_runs').where({ job_id: job }).first('worker'))?.worker;
-    await expect.poll(worker, { timeout: 20_000 }).toEqual(expect.any(String));
+    await expect.poll(worker).toEqual(expect.any(String));
     const pid = (await worker()).split('/')[1];
     const node = nodes.find((one) => String(one.pid) === pid);
     if (!node) throw new Error(`no node has the number ${pid}`);
@@ -100,7 +100,7 @@ test('of two servers on one database, one that is stopped or killed while it beg
   expect(await sql('job_runs').where({ job_id: stopped.job }).first('claims')).toEqual({ claims: 2 });
   stopped.node.signal('SIGCONT');
   const told = () => stopped.node.log();
-  await expect.poll(told, { timeout: 30_000 }).toContain('belongs to another process by now');
+  await expect.poll(told).toContain('belongs to another process by now');
   await expectOnceEach(other, [stopped.job], sql);
 
   const killed = await claimed();

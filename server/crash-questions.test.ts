@@ -131,7 +131,7 @@ test('questions outlive the process: the same are waited for, whoever has answer
   const types = typesOf(await eventsOf(client, prompted.stream.runId));
   expect(types.filter((type) => type === 'prompt_requested')).toHaveLength(1);
   expect(types.filter((type) => type === 'tool_started')).toHaveLength(1);
-}, 60_000);
+});
 
 test('a question whose time ran out while no process lived has expired, and a late answer is refused', async () => {
   // Long enough for the process to be dead by then.
@@ -150,13 +150,13 @@ test('a question whose time ran out while no process lived has expired, and a la
   expect((await client.post(reply_path, { decision: 'allow_once' })).status).toBe(410);
   expect(typesOf(await eventsOf(client, asked.stream.runId))).toContain('permission_expired');
   expect(await resultOf(client, asked)).toContain('Nobody answered in time.');
-}, 60_000);
+});
 
 test('a command in flight is not run again, and the model hears that nobody knows what came of it', async () => {
   const server = await startCrashing(folder);
   const asked = await ask(clientOf(server, server.key), 'sleep');
   const log = join(folder, 'data/workspaces', asked.session.workspace_id, 'slept.log');
-  await expect.poll(() => readFile(log, 'utf8').catch(() => ''), { timeout: 20_000 }).toBe('begun\n');
+  await expect.poll(() => readFile(log, 'utf8').catch(() => '')).toBe('begun\n');
   await server.kill9();
   const again = await startCrashing(folder);
   const client = clientOf(again, server.key);
@@ -164,7 +164,7 @@ test('a command in flight is not run again, and the model hears that nobody know
   expect(run).toMatchObject({ status: 'completed', resumptions: 1 });
   expect(await resultOf(client, asked)).toBe(`The tool said: ${cutOff}`);
   expect(await readFile(log, 'utf8')).toBe('begun\n');
-}, 60_000);
+});
 
 test('what cannot go on ends with the reason, and what waits behind it begins', async () => {
   const server = await startCrashing(folder);
@@ -208,7 +208,7 @@ test('what cannot go on ends with the reason, and what waits behind it begins', 
   expect(await endOf(queued.runId)).toBe('completed null');
   expect(await pendingIn(client, often, 'permissions')).toEqual([]);
   await upstream.release();
-}, 60_000);
+});
 
 /** As if processes had died at the run, each before it could store a step. */
 async function resumeInVain(sql: Knex, runId: string, times: number): Promise<void> {
@@ -234,7 +234,7 @@ test('a run whose provider the settings no longer have fails, and says so', asyn
   const again = await startCrashing(folder);
   const run = await runThat(clientOf(again, server.key), asked.stream.runId, hasEnded);
   expect(run).toMatchObject({ status: 'failed', error: { code: 'model_not_found' } });
-}, 60_000);
+});
 
 test.skipIf(inject('postgresUrl') === null)(
   'a run that has touched files goes on only where its folder is: elsewhere it ends, without one it goes on anywhere',
@@ -258,7 +258,6 @@ test.skipIf(inject('postgresUrl') === null)(
     const waiting = await runThat(client, free.stream.runId, ({ resumptions }) => resumptions === 1);
     expect(waiting.status).toBe('waiting_prompt');
   },
-  60_000,
 );
 
 test.skipIf(inject('postgresUrl') === null)(
@@ -300,7 +299,6 @@ test.skipIf(inject('postgresUrl') === null)(
     const sent = (await upstream.requests()).map(({ headers }) => headers.authorization);
     expect(sent.filter((key) => key === 'Bearer key-of-kept')).toHaveLength(2);
   },
-  60_000,
 );
 
 test.skipIf(inject('postgresUrl') === null)(
@@ -346,5 +344,4 @@ test.skipIf(inject('postgresUrl') === null)(
     );
     expect(said.at(-1)).toBe('assistant: You said: hold');
   },
-  60_000,
 );

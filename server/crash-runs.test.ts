@@ -241,7 +241,6 @@ for (const database of ['SQLite', 'PostgreSQL'] as const)
         await upstream.stop();
       }
     },
-    60_000,
   );
 
 test('a run is interrupted from another process, and the command that it runs ends with it', async () => {
@@ -268,7 +267,7 @@ test('a run is interrupted from another process, and the command that it runs en
   } finally {
     await upstream.stop();
   }
-}, 60_000);
+});
 
 /** The commands that still run below a server. */
 async function sleepersOf(pid: number): Promise<string[]> {

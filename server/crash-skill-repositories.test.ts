@@ -13,7 +13,6 @@ import { type Client, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
 
 const url = '/api/v1/skills/repositories';
-const timeout = 120_000;
 let git: TestGitServer;
 let houses = 0;
 
@@ -49,12 +48,10 @@ async function add(client: Client, place: string): Promise<string> {
 
 function expectState(client: Client, id: string, is: Partial<SkillRepository>): Promise<void> {
   const read = async () => (await client.get<SkillRepository>(`${url}/${id}`)).body;
-  return expect.poll(read, { timeout: 30_000, interval: 100 }).toMatchObject(is);
+  return expect.poll(read, { interval: 100 }).toMatchObject(is);
 }
 
-test('what a killed server was fetching is fetched when it is back, and nothing of it is left', {
-  timeout,
-}, async () => {
+test('what a killed server was fetching is fetched when it is back, and nothing of it is left', {}, async () => {
   const folder = await temporaryFolder();
   const house = await newHouse();
   const first = await startCrashing(folder);
@@ -69,13 +66,12 @@ test('what a killed server was fetching is fetched when it is back, and nothing 
   const second = await startCrashing(folder);
   const client = clientOf(second, first.key);
   await expectState(client, id, { state: 'proposed', proposed_commit: house.commit, skills: 0 });
-  await expect.poll(() => readdir(scratch), { timeout: 20_000 }).toEqual([]);
+  await expect.poll(() => readdir(scratch)).toEqual([]);
   const { body } = await client.get<SkillPage>('/api/v1/skills?source=repository');
   expect(body.data).toEqual([]);
 });
 
 test('of two servers on one database one fetches, and one that was stopped writes nothing once another has taken over', {
-  timeout,
   skip: inject('postgresUrl') === null,
 }, async () => {
   const folder = await temporaryFolder();

@@ -62,7 +62,7 @@ describe.skipIf(postgresUrl === null)('on PostgreSQL', () => {
     await Promise.all(streams.map(({ ended }) => ended));
     for (const { events } of streams)
       expect(events.at(-1)).toMatchObject({ name: 'error', data: { error: /^draining: / } });
-  }, 60_000);
+  });
 
   test('a database that nobody reaches stops the start in one sentence, without its password', async () => {
     const { folder, variables } = await installation('postgres://ada:canary-password@127.0.0.1:1/service');
@@ -160,7 +160,7 @@ describe.skipIf(postgresUrl === null)('on PostgreSQL', () => {
         expect(parts).toEqual([{ type: 'text', text: textOf(replayed.events, id) }]);
       expect(body.data.at(-1)).toMatchObject({ stop_reason: 'end_turn' });
       expect(await server.stop()).toBe(0);
-    }, 60_000);
+    });
 
   test('the client reads a run to its end where the database was away until every stream had ended', async () => {
     const proxy = await startProxy(await newDatabase());
@@ -180,7 +180,7 @@ describe.skipIf(postgresUrl === null)('on PostgreSQL', () => {
     expect(stored).toEqual(stored.map((_, index) => index + 1));
     expect(events.at(-1)).toMatchObject({ event: 'done', data: { status: 'completed' } });
     expect(await server.stop()).toBe(0);
-  }, 60_000);
+  });
 });
 
 /** One of each kind: reads, writes, runs, logins. */

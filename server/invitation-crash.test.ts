@@ -62,5 +62,4 @@ test.skipIf(!canShiftClocks)(
     const registered = { email, password: 'correct-horse-battery', name: 'New', invitation_token: token };
     expect((await ask(second.url, key, '/api/v1/auth/register', registered)).status).toBe(201);
   },
-  120_000,
 );

@@ -146,7 +146,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
           if (status === 429) refused += 1;
         });
         // Only then may one end: its place would be free for the next.
-        await expect.poll(() => refused, { timeout: 30_000 }).toBe(together - 3);
+        await expect.poll(() => refused).toBe(together - 3);
         expect(await use('concurrent_runs')).toMatchObject({
           used: 5,
           hard: 5,

@@ -157,9 +157,7 @@ export const expire = (pick: number): Command =>
       if (run.kind === 'ask') run.told = expired;
       // Whoever has the run says when the time has passed: until it is taken over, an answer still counts.
       const late = () => questions(real, session, run, 'expired');
-      await expect
-        .poll(late, { timeout: 20_000 })
-        .toContainEqual(expect.objectContaining({ id: request.id }));
+      await expect.poll(late).toContainEqual(expect.objectContaining({ id: request.id }));
       expect((await real.client.post(request.reply_path, bodiesOf(run, 'yes').first)).status).toBe(410);
     },
   );

@@ -37,7 +37,7 @@ const program = '/usr/bin/chromium';
 export const hasBrowser = existsSync(program);
 
 /** A page is quick, and the machine may be busy. */
-const patience = { interval: 20, timeout: 20_000 };
+const patience = { interval: 20, timeout: 60_000 };
 
 /** Reaches nothing but what it is told to open. */
 const flags = [

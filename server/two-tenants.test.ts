@@ -46,7 +46,7 @@ function look(): string {
 
 beforeAll(async () => {
   upstream = await startUpstream();
-}, 60_000);
+});
 afterAll(async () => {
   await upstream.stop();
 });
@@ -164,7 +164,7 @@ describe.skipIf(!sandboxed)('the processes of one account', () => {
         await call(ada, 'ls', {});
         return await readFile(join(ofAda, file), 'utf8').catch(() => '');
       };
-      await expect.poll(seen, { timeout: 20_000, interval: 200 }).toContain('looked');
+      await expect.poll(seen, { interval: 200 }).toContain('looked');
       await expectNothingIn(await seen());
     }
     expect(await readFile(join(ofGrace, 'secret.txt'), 'utf8')).toBe(secret);

@@ -26,10 +26,10 @@ const together = '*/**/*.test.ts';
 
 const common = {
   // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
   // What is waited for comes from real processes, and the machine may be busy with other tests.
-  expect: { poll: { timeout: 20_000 } },
+  expect: { poll: { timeout: 60_000 } },
   // As Node itself loads the program, whose compiled code then comes out of the cache: vite would make it anew for each file.
   experimental: { viteModuleRunner: false, nodeLoader: false },
 };

@@ -5,11 +5,11 @@ export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
     globalSetup: ['../../server/test-temporary-files.ts', '../../server/test-code-cache.ts'],
-    testTimeout: 90_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // Most of the time a test waits for the processes that it started.
     maxWorkers: 4,
-    expect: { poll: { timeout: 20_000 } },
+    expect: { poll: { timeout: 60_000 } },
     // As for the server's tests: what Node loads itself comes compiled out of the cache.
     experimental: { viteModuleRunner: false, nodeLoader: false },
   },

@@ -36,7 +36,7 @@ function matrix(database: string, server: string | null): void {
 
   beforeAll(async () => {
     world = await openWorld(server);
-  }, 60_000);
+  });
   afterAll(async () => {
     await world?.stop();
     if (measured.size < operations.length) return;

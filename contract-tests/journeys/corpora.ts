@@ -182,7 +182,7 @@ async function jobEnds({ client }: Target, path: JobPath, status: string): Promi
       expect(data.ended_at).not.toBeNull();
       return data;
     },
-    { timeout: 20_000, interval: 50 },
+    { timeout: 60_000, interval: 50 },
   );
   expectShape('IngestionJobWithItems', ended);
   expect(ended.status).toBe(status);

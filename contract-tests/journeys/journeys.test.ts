@@ -45,7 +45,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
 
   beforeAll(async () => {
     opened = await openTarget(kind);
-  }, 60_000);
+  });
   afterAll(async () => {
     console.log(
       `${opened.liveOnlyCount()} groups of assertions on state are made against the live server only`,

@@ -38,7 +38,7 @@ export function schedulerJourneys(target: () => Target): void {
     await liveOnly(async () => {
       place.job_run_id = begun.data.id;
       const read = async () => (await client.GET(runUrl, { params: { path: place } })).data;
-      await expect.poll(async () => (await read()).status, { timeout: 20_000 }).toBe('completed');
+      await expect.poll(async () => (await read()).status).toBe('completed');
     });
     const { data: run } = await client.GET(runUrl, { params: { path: place } });
     expectShape('JobRun', run);

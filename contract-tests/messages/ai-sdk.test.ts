@@ -10,7 +10,7 @@ let live: Live;
 beforeAll(async () => {
   live = await startLive();
   await live.upstream.script(playedModel);
-}, 60_000);
+});
 afterAll(() => live?.stop());
 
 const weather = tool({

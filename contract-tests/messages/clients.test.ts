@@ -9,7 +9,7 @@ import { cutPlaces, playedModel } from './played-model.ts';
 let live: Live;
 beforeAll(async () => {
   live = await startLive({ SERVICE_KEEPALIVE_SECONDS: '0.1' });
-}, 60_000);
+});
 afterAll(() => live?.stop());
 
 const weather = {

@@ -7,7 +7,7 @@ import { type Live, startLive } from '../live.ts';
 let live: Live;
 beforeAll(async () => {
   live = await startLive({ SERVICE_KEEPALIVE_SECONDS: '0.1' });
-}, 60_000);
+});
 afterAll(() => live?.stop());
 
 const weather = {

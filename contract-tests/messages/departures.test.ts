@@ -8,7 +8,7 @@ let live: Vendor['live'];
 let sdk: Vendor['sdk'];
 beforeAll(async () => {
   ({ live, sdk } = await startVendor());
-}, 60_000);
+});
 afterAll(() => live?.stop());
 
 const inTheMiddle = {

@@ -39,7 +39,7 @@ beforeAll(async () => {
   for (const [name, text] of programs(blocksOf(page))) await writeFile(join(folder, name), text);
   const variables = { OPENAI_KEY: 'k', ANTHROPIC_KEY: 'k', GEMINI_KEY: 'k', AZURE_KEY: 'k' };
   server = await startServer({ folder, variables });
-}, 60_000);
+});
 afterAll(async () => {
   await server?.stop();
   await upstream?.stop();

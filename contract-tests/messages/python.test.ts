@@ -12,7 +12,7 @@ let live: Live;
 beforeAll(async () => {
   live = await startLive();
   await live.upstream.script(playedModel);
-}, 60_000);
+});
 afterAll(() => live?.stop());
 
 test('the clients for Python do what they do with their own vendor, and understand what fails', async () => {

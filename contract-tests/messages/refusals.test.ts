@@ -9,7 +9,7 @@ let live: Vendor['live'];
 let sdk: Vendor['sdk'];
 beforeAll(async () => {
   ({ live, sdk } = await startVendor());
-}, 60_000);
+});
 afterAll(() => live?.stop());
 beforeEach(() => live.upstream.script([{ reply: { text: 'You said: {{last_user}}' } }]));
 

@@ -22,7 +22,7 @@ beforeAll(async () => {
   upstream = await startUpstream();
   server = await startServer({ folder, upstreamUrl: upstream.url });
   operatorKey = server.operatorKey;
-}, 60_000);
+});
 afterAll(async () => {
   await server?.stop();
   await upstream?.stop();
@@ -92,29 +92,25 @@ describe.each(['scripted:scripted-1', 'vendor:vendor-1'])('a thread with %s', (m
     tools: [weather(run)],
   });
 
-  test.each([false, true])(
-    'carries a tool runner, streamed and over a restart: %s',
-    async (stream) => {
-      await upstream.script(asksTwice);
-      const runner = sdk().beta.messages.toolRunner({ ...params(stream ? restart : undefined), stream });
-      const last = await runner.runUntilDone();
-      expect(last.content).toMatchObject([{ type: 'text', text: 'Last was: Rain in Oslo.' }]);
-      expect(threadKinds()).toEqual(['create', 'continue', 'continue']);
-      expect(sent.map(({ messages }) => messages.length)).toEqual([1, 1, 1]);
-      expect(sent[2]).not.toHaveProperty('tools');
-      const asked = JSON.stringify((await upstream.latest(() => true)).body);
-      for (const said of [
-        'Be brief.',
-        'Is it raining?',
-        'I look.',
-        'Rain in Rome.',
-        'Rain in Oslo.',
-        'get_weather',
-      ])
-        expect(asked).toContain(said);
-    },
-    60_000,
-  );
+  test.each([false, true])('carries a tool runner, streamed and over a restart: %s', async (stream) => {
+    await upstream.script(asksTwice);
+    const runner = sdk().beta.messages.toolRunner({ ...params(stream ? restart : undefined), stream });
+    const last = await runner.runUntilDone();
+    expect(last.content).toMatchObject([{ type: 'text', text: 'Last was: Rain in Oslo.' }]);
+    expect(threadKinds()).toEqual(['create', 'continue', 'continue']);
+    expect(sent.map(({ messages }) => messages.length)).toEqual([1, 1, 1]);
+    expect(sent[2]).not.toHaveProperty('tools');
+    const asked = JSON.stringify((await upstream.latest(() => true)).body);
+    for (const said of [
+      'Be brief.',
+      'Is it raining?',
+      'I look.',
+      'Rain in Rome.',
+      'Rain in Oslo.',
+      'get_weather',
+    ])
+      expect(asked).toContain(said);
+  });
 
   test("that is gone, or is somebody else's, is told so, and the runner says all of it again", async () => {
     await upstream.script(asksTwice);
@@ -146,7 +142,7 @@ describe.each(['scripted:scripted-1', 'vendor:vendor-1'])('a thread with %s', (m
     expect((await sdk().beta.messages.create(continued)).content).toMatchObject([{ type: 'text' }]);
     const again = await failureOf(sdk().beta.messages.create(continued));
     expect(again.error).toMatchObject({ error: { details: { error_code: 'thread_already_continued' } } });
-  }, 60_000);
+  });
 
   test('goes on from the answer before where one fails, and forgets what was asked in vain', async () => {
     await upstream.script([{ reply: { text: 'You said: {{last_user}}' } }]);

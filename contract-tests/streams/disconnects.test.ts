@@ -10,7 +10,7 @@ import { isEvent, readEvents, readFrames, sha256, textOf, type WireEvent } from 
 let live: Live;
 beforeAll(async () => {
   live = await startLive({ SERVICE_KEEPALIVE_SECONDS: '0.1' });
-}, 60_000);
+});
 afterAll(() => live?.stop());
 
 const words = 'one two three four five six seven eight nine ten';
@@ -114,7 +114,7 @@ test('a reader that takes nothing hinders nobody, and its run ends all the same'
   expect(run.status).toBe('completed');
   lazy.destroy();
   expect(live.server.running()).toBe(true);
-}, 60_000);
+});
 
 /** Asks, reads the headers, and leaves the body where it is. */
 async function openWithoutReading(body: object): Promise<IncomingMessage> {

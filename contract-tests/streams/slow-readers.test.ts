@@ -14,7 +14,7 @@ let live: Live;
 beforeAll(async () => {
   const collecting = new URL('collect-when-told.ts', import.meta.url).href;
   live = await startLive({ NODE_OPTIONS: `--expose-gc --import=${collecting}` });
-}, 60_000);
+});
 afterAll(() => live?.stop());
 
 test(`${readers} readers that take two kilobytes a second hold less than half a megabyte each, and others are served`, async () => {
@@ -41,7 +41,7 @@ test(`${readers} readers that take two kilobytes a second hold less than half a 
   expect(other.content).toMatchObject([{ text: 'Not held up.' }]);
   expect(open.every(({ readableEnded, destroyed }) => !readableEnded && !destroyed)).toBe(true);
   for (const reader of open) reader.destroy();
-}, 120_000);
+});
 
 test('a caller of /v1/messages that takes nothing holds the provider back', async () => {
   const chunkBytes = 40_000;
@@ -64,7 +64,7 @@ test('a caller of /v1/messages that takes nothing holds the provider back', asyn
   expect(await live.upstream.requests()).toMatchObject([{ outcome: 'open' }]);
   lazy.destroy();
   await live.upstream.latest(({ outcome }) => outcome === 'aborted');
-}, 120_000);
+});
 
 async function chunksWritten(): Promise<number> {
   const [record] = await live.upstream.requests();

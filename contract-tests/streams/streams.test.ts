@@ -7,7 +7,7 @@ import { isEvent, readEvents, readFrames, type WireEvent, type WireFrame } from 
 let live: Live;
 beforeAll(async () => {
   live = await startLive({ SERVICE_KEEPALIVE_SECONDS: '0.1' });
-}, 60_000);
+});
 afterAll(() => live?.stop());
 beforeEach(() => live.upstream.script([{ reply: { text: 'You said: {{last_user}}' } }]));
 

@@ -61,7 +61,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
     upstream = await startUpstream();
     started = await startNodes(postgres, { upstreamUrl: upstream.url });
     nodes = started.nodes;
-  }, 60_000);
+  });
   afterAll(async () => {
     await started?.stop();
     await upstream?.stop();

@@ -63,7 +63,7 @@ async function stream(body: object): Promise<Json[]> {
 /** Waits for the title, which is written behind the run. */
 async function named(sessionId: string): Promise<Json> {
   const session = () => read(`/api/v1/sessions/${sessionId}`);
-  await expect.poll(async () => (await session()).title, { timeout: 20_000 }).toBe('Tools of mine');
+  await expect.poll(async () => (await session()).title).toBe('Tools of mine');
   return session();
 }
 
@@ -204,9 +204,7 @@ describe('a summary on request', () => {
   }
 
   const ended = async (runId: string): Promise<Json> => {
-    await expect
-      .poll(async () => (await read(`/api/v1/runs/${runId}`)).ended_at, { timeout: 20_000 })
-      .not.toBe(null);
+    await expect.poll(async () => (await read(`/api/v1/runs/${runId}`)).ended_at).not.toBe(null);
     return read(`/api/v1/runs/${runId}`);
   };
 

@@ -59,7 +59,7 @@ function ended(corpus: string, id: string): Promise<Json> {
       expect(body.ended_at).not.toBeNull();
       return body;
     },
-    { timeout: 20_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   );
 }
 
@@ -251,7 +251,7 @@ test('a corpus says that it is stale until the embedder of today has embedded it
         stale: false,
         embedder: expect.stringContaining('provider:local:m'),
       }),
-    { timeout: 20_000, interval: 50 },
+    { timeout: 60_000, interval: 50 },
   );
 });
 
@@ -267,7 +267,7 @@ test('documents that come while there is no model are found by their words, and 
     await vi.waitFor(
       async () =>
         expect((await send('GET', `${corpus}/ingestion-jobs/${job.id}`)).body.status).toBe('completed'),
-      { timeout: 20_000, interval: 20 },
+      { timeout: 60_000, interval: 20 },
     );
   };
   const search = async (query: string) => (await send('POST', `${corpus}/search`, { query })).body;
@@ -278,7 +278,7 @@ test('documents that come while there is no model are found by their words, and 
         expect([mode, notice, data[0]?.document_title]).toEqual(['hybrid', null, title]);
         expect(data[0].vector_rank).toBe(1);
       },
-      { timeout: 20_000, interval: 50 },
+      { timeout: 60_000, interval: 50 },
     );
   const reindex = async () => expect((await send('POST', `${corpus}/reindex`)).status).toBe(202);
   try {

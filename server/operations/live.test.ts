@@ -217,7 +217,7 @@ describe.each(databases)('on %s', (dialect) => {
       expect((await inspect(id)).queue).toEqual([]);
       for (const taken of [hanging.runId, behind])
         await expect
-          .poll(() => runOf(taken), { timeout: 30_000 })
+          .poll(() => runOf(taken))
           .toMatchObject({ status: 'interrupted', interrupt_reason: 'requested', started_at: null });
     });
 

@@ -333,7 +333,7 @@ describe('what is kept', () => {
         const held = await app.services.runtime.mcp.held();
         expect(held).not.toContain(made.id);
       },
-      { timeout: 20_000, interval: 100 },
+      { timeout: 60_000, interval: 100 },
     );
     await send('member', 'DELETE', `${path}/${made.id}`);
     await stop();

@@ -114,11 +114,11 @@ test('a thread whose answer was interrupted goes on from the one before', async 
   });
   says([text('The first half')]);
   const waiting = post(more);
-  await expect.poll(() => provider.asked, { timeout: 20_000 }).toBeGreaterThan(0);
+  await expect.poll(() => provider.asked).toBeGreaterThan(0);
   const session = first.headers.get('x-service-session-id') ?? '';
   const running = async () =>
     (await app.request('GET', `/api/v1/sessions/${session}`, { token: ada.token })).body.status;
-  await expect.poll(running, { timeout: 20_000 }).toBe('running');
+  await expect.poll(running).toBe('running');
   await interrupt(session);
   expect(await waiting).toMatchObject({ status: 408, body: { error: { type: 'timeout_error' } } });
   says([text('Yes.')], 'stop');

@@ -31,7 +31,7 @@ describe.skipIf(inject('postgresUrl') === null)('on PostgreSQL', () => {
     await upstream.script([{ reply: { text: 'Yes.' } }]);
     // What is read once, and connections that are there already.
     for (let turn = 0; turn < 2; turn += 1) await query();
-  }, 60_000);
+  });
   afterAll(async () => {
     await app.close();
     counting.close();

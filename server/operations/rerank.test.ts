@@ -75,7 +75,7 @@ describe.each(databases)('on %s', (database) => {
         expect((await send('GET', `/corpora/${corpus}/ingestion-jobs/${job.id}`)).body.status).toBe(
           'completed',
         ),
-      { timeout: 20_000, interval: 50 },
+      { timeout: 60_000, interval: 50 },
     );
   });
   afterAll(async () => {

@@ -78,9 +78,7 @@ async function writtenIn(session: string): Promise<string> {
 
 /** Waits until the latest run of the job is so. */
 async function untilRun(id: string, expected: object, token = key): Promise<Json> {
-  await expect
-    .poll(async () => (await runsOf(id, token))[0], { timeout: 40_000, interval: 50 })
-    .toMatchObject(expected);
+  await expect.poll(async () => (await runsOf(id, token))[0], { interval: 50 }).toMatchObject(expected);
   return (await runsOf(id, token))[0];
 }
 
@@ -288,7 +286,7 @@ describe.each(databases)('on %s', (database) => {
       skewMs += 5 * 3_600_000 + 120_000;
       const ended = async () =>
         (await runsOf(job.id)).map(({ status, reason, missed }) => [status, reason, missed]);
-      await expect.poll(ended, { timeout: 40_000 }).toEqual(fates);
+      await expect.poll(ended).toEqual(fates);
       const runs = await runsOf(job.id);
       expect(new Set(runs.map(({ occurrence }) => occurrence)).size).toBe(fates.length);
       const { body } = await ask('GET', `${url}/${job.id}`);
@@ -380,9 +378,7 @@ describe.each(databases)('on %s', (database) => {
       await ask('POST', `${url}/${long.id}/run`, undefined, person.token);
       await untilRun(long.id, { status: 'running' }, person.token);
       const { body: asked } = await ask('POST', `${url}/${short.id}/run`, undefined, person.token);
-      await expect
-        .poll(async () => (await runsOf(short.id, person.token))[0].due_at, { timeout: 20_000 })
-        .not.toBe(asked.due_at);
+      await expect.poll(async () => (await runsOf(short.id, person.token))[0].due_at).not.toBe(asked.due_at);
       await untilRun(short.id, { status: 'queued', attempts: 0, error: null }, person.token);
       await upstream.releaseHeld();
       await untilRun(long.id, { status: 'completed' }, person.token);
@@ -474,7 +470,7 @@ describe.each(databases)('on %s', (database) => {
       const { run_id } = (await runsOf(job.id))[1];
       expect((await ask('DELETE', `${url}/${job.id}`)).status).toBe(204);
       const ended = async () => (await ask('GET', `/api/v1/runs/${run_id}`)).body.status;
-      await expect.poll(ended, { timeout: 40_000 }).toBe('interrupted');
+      await expect.poll(ended).toBe('interrupted');
     });
   });
 
@@ -543,7 +539,7 @@ describe.each(databases)('on %s', (database) => {
       await ask('PATCH', `/api/v1/users/${owner.user.id}`, { status: 'suspended' }, app.operatorKey);
       skewMs += 3_605_000;
       await expect
-        .poll(async () => (await ask('GET', `${url}/${theirs.id}`)).body.pause_reason, { timeout: 40_000 })
+        .poll(async () => (await ask('GET', `${url}/${theirs.id}`)).body.pause_reason)
         .toBe('owner_suspended');
     });
 

@@ -66,7 +66,7 @@ async function synced(id: string): Promise<Json> {
       expect(body.state).not.toBe('syncing');
       return body;
     },
-    { timeout: 20_000, interval: 30 },
+    { timeout: 60_000, interval: 30 },
   );
 }
 

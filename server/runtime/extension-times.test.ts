@@ -18,9 +18,9 @@ test('an MCP server has 15 seconds and a language server has 30, and then the ag
     const bench = smallBench('hang', { times: { startWaitMs: 100 } });
     const begun = performance.now();
     expect(await bench.note('a.x', 'wrong\n')).toContain('still starting');
-    await expect.poll(() => bench.states(), { timeout: 60_000 }).toEqual(['small failed']);
+    await expect.poll(() => bench.states()).toEqual(['small failed']);
     expect(performance.now() - begun).toBeGreaterThan(29_900);
     expect(await bench.note('a.x', 'wrong again\n')).toContain('did not answer initialize within 30 s');
   };
   await Promise.all([mcpGivenUp(), lspGivenUp()]);
-}, 120_000);
+});

@@ -46,7 +46,7 @@ describeStore('postgresql', 'What somebody deletes at this moment', (store, engi
       const made = make(store(), reach, { workspaceId, corpusId: corpus.id }).catch(
         (error: unknown) => error,
       );
-      await vi.waitFor(async () => expect(await waiting(engine.sql())).toBe(1), { timeout: 20_000 });
+      await vi.waitFor(async () => expect(await waiting(engine.sql())).toBe(1), { timeout: 60_000 });
       return [made];
     });
     expect(await making).toMatchObject({ code: 'not_found' });

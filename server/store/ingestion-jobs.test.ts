@@ -42,7 +42,7 @@ describeStores('Adding documents', (store, engine) => {
             // The first has written its documents by then, and the second waits to hear what becomes of them.
             await working('quotas').where({ subject_id: ada.userId }).forUpdate();
             const under = both();
-            await vi.waitFor(async () => expect(await waiting(sql)).toBe(2), { timeout: 20_000 });
+            await vi.waitFor(async () => expect(await waiting(sql)).toBe(2), { timeout: 60_000 });
             return under;
           });
     const [first, second] = await Promise.all(added);

@@ -7,7 +7,7 @@ import { describeStores, newAccount } from './test-stores.ts';
 
 const hourMs = 3_600_000;
 /** The machine may be busy with other tests. */
-const patience = { timeout: 20_000, interval: 20 };
+const patience = { timeout: 60_000, interval: 20 };
 
 describeStores('A run of a job', (store, engine) => {
   const timeAt = (at: number) => ({ at, dueAt: at });

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { QuotaLimits } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import { patiently } from './test-patience.ts';
 import { beginRun, endRun, message } from './test-runs.ts';
 import { bothOf, describeStores, newAccount } from './test-stores.ts';
 
@@ -147,7 +148,7 @@ describeStores('Quotas', (store, engine) => {
     await limit(admin, { requests: { day: { hard: 30 } }, concurrent_runs: { hard: 30 } });
     const { meteredCalls } = store();
     const begin = (reach: typeof admin) =>
-      meteredCalls.begin({ ...reach, needs: 'member' }, 'demo:demo-1', null);
+      patiently(() => meteredCalls.begin({ ...reach, needs: 'member' }, 'demo:demo-1', null));
     const asked = Array.from({ length: 100 }, (_, index) => [
       begin(admin),
       ...(index % 4 ? [] : [begin(other)]),

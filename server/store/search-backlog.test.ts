@@ -100,7 +100,7 @@ describeStores('Much that comes into a session', (store, engine) => {
       () => 'answer',
     );
     const id = (await kept) ?? '';
-    await expect.poll(() => finds(reach, id, count - 1), { timeout: 60_000 }).toBe(true);
+    await expect.poll(() => finds(reach, id, count - 1)).toBe(true);
     expect((await store().keptRequests.find(request))?.reply).toBe('answer');
   });
 });

@@ -2,6 +2,7 @@ import { expect, it, vi } from 'vitest';
 import type { WorkspaceEvent } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import type { Reach, Store } from './store.ts';
+import { patiently } from './test-patience.ts';
 import { beginRun, chunk, endRun } from './test-runs.ts';
 import { describeStore, describeStores, newAccount } from './test-stores.ts';
 
@@ -108,11 +109,11 @@ describeStores('The events of a workspace', (store, engine) => {
     const processes = await Promise.all([engine.open(), engine.open()]);
     const write = async (writer: Store) => {
       for (let index = 0; index < 8; index += 1) {
-        const run = await beginRun(writer, reach);
-        await writer.transcript.appendEvents(run.runId, [
-          { seq: 2, name: 'runtime', data: { type: 'notice_given', message: String(index) } },
-        ]);
-        await endRun(writer, run, 3);
+        const { session } = await patiently(() => writer.sessions.create(reach, {}));
+        const run = await patiently(() => beginRun(writer, reach, { sessionId: session.id }));
+        const data = { type: 'notice_given', message: String(index) } as const;
+        await patiently(() => writer.transcript.appendEvents(run.runId, [{ seq: 2, name: 'runtime', data }]));
+        await patiently(() => endRun(writer, run, 3));
       }
     };
     let done = false;
@@ -121,15 +122,18 @@ describeStores('The events of a workspace', (store, engine) => {
         done = true;
       },
     );
-    const seen: number[] = [];
-    for (let cursor = 0, ended = false; !ended; ) {
-      ended = done;
-      const { events, through } = await store().workspaceEvents.read(workspaceId, cursor, {}, 5);
-      seen.push(...events.map(({ seq }) => seq));
-      if (through > cursor) ended = false;
-      cursor = through;
-    }
-    await written;
+    const follow = async () => {
+      const seen: number[] = [];
+      for (let cursor = 0, ended = false; !ended; ) {
+        ended = done;
+        const { events, through } = await store().workspaceEvents.read(workspaceId, cursor, {}, 5);
+        seen.push(...events.map(({ seq }) => seq));
+        if (through > cursor) ended = false;
+        cursor = through;
+      }
+      return seen;
+    };
+    const [seen] = await Promise.all([follow(), written]);
     // Six for each run, as in the first test.
     expect(seen).toEqual(Array.from({ length: 6 * 8 * 6 }, (_, index) => index + 1));
   });
@@ -152,9 +156,9 @@ describeStore('postgresql', 'The old events of several workspaces', (store, engi
     const both = await engine.sql().transaction(async (held) => {
       await held('workspace_streams').where({ workspace_id: last }).forUpdate();
       const forgetting = store().runs.pruneEvents(engine.clock.now());
-      await vi.waitFor(async () => expect(await waiting()).toBe(1), { timeout: 20_000 });
+      await vi.waitFor(async () => expect(await waiting()).toBe(1), { timeout: 60_000 });
       const telling = tellAll(reach);
-      await vi.waitFor(async () => expect(await waiting()).toBe(2), { timeout: 20_000 });
+      await vi.waitFor(async () => expect(await waiting()).toBe(2), { timeout: 60_000 });
       return [forgetting, telling];
     });
     const ended = await Promise.allSettled(both);

@@ -106,7 +106,7 @@ test('on a server skills are added, shown, replaced, hidden and removed', async 
   });
 
   await lookAndApply(skills, open);
-}, 120_000);
+});
 
 /** A repository of skills from its first look to its removal, with a real git server. */
 async function lookAndApply(
@@ -191,4 +191,4 @@ test('what is wrong is said with file and line, here too, and nothing is kept', 
       stdout: '',
       stderr: expect.stringContaining(told),
     });
-}, 120_000);
+});

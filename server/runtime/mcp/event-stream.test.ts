@@ -96,7 +96,7 @@ test('a stream that was away longer than a restart takes comes back, and what wa
   await delay(3500);
   server.has.tool = 'new';
   now.refusing = false;
-  await expect.poll(() => open.size, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => open.size).toBe(1);
   await expect.poll(names).toEqual(['mcp_p_new']);
   server.has.tool = 'newest';
   say('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n');
@@ -113,7 +113,7 @@ test('a stream whose session is gone when it comes back has the next use begin a
   await expect.poll(() => open.size).toBe(1);
   Object.assign(server.has, { session: 's2', tool: 'new' });
   cut();
-  await expect.poll(names, { timeout: 20_000 }).toEqual(['mcp_p_new']);
+  await expect.poll(names).toEqual(['mcp_p_new']);
   expect(server.count('initialize')).toBe(2);
   await expect.poll(() => open.size).toBe(1);
 });
@@ -124,10 +124,10 @@ test('a stream that the server fails to open at first is asked for again, and wh
   const { names, states } = uses(server.url);
   now.refusing = true;
   expect(await names()).toEqual(['mcp_p_old']);
-  await expect.poll(() => server.count('GET'), { timeout: 20_000 }).toBe(2);
+  await expect.poll(() => server.count('GET')).toBe(2);
   server.has.tool = 'new';
   now.refusing = false;
-  await expect.poll(() => open.size, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => open.size).toBe(1);
   await expect.poll(names).toEqual(['mcp_p_new']);
   server.has.tool = 'newest';
   say('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n');
@@ -168,7 +168,7 @@ test('a connection that is closed asks for its stream no more', async () => {
   await expect.poll(() => open.size).toBe(1);
   now.refusing = true;
   cut();
-  await expect.poll(() => server.count('GET'), { timeout: 20_000 }).toBe(2);
+  await expect.poll(() => server.count('GET')).toBe(2);
   await close();
   await delay(2000);
   expect(server.count('GET')).toBe(2);

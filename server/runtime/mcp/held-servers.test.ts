@@ -17,7 +17,7 @@ test('however many workspaces use a server of the settings, as many processes ar
   const places = Array.from({ length: 6 }, () => ({ workspacePath: testWorkspace() }));
   for (const place of places) expect(await mcp.tools(place)).toHaveLength(1);
   expect(processesIn(pids)).toHaveLength(6);
-  await expect.poll(() => processesIn(pids).filter(isAlive), { timeout: 20_000 }).toHaveLength(3);
+  await expect.poll(() => processesIn(pids).filter(isAlive)).toHaveLength(3);
   expect(places.map((place) => mcp.states(place)[0]?.state)).toEqual([
     ...['idle', 'idle', 'idle'],
     ...['ready', 'ready', 'ready'],
@@ -25,7 +25,7 @@ test('however many workspaces use a server of the settings, as many processes ar
   // Who comes again has theirs again.
   expect(await mcp.tools(places[0] ?? { workspacePath: '' })).toHaveLength(1);
   await mcp.close();
-  await expect.poll(() => processesIn(pids).filter(isAlive), { timeout: 20_000 }).toEqual([]);
+  await expect.poll(() => processesIn(pids).filter(isAlive)).toEqual([]);
 });
 
 test('a server of the settings that works is ended for nobody: other workspaces are told so', async () => {
@@ -49,7 +49,7 @@ test('of a server that nobody uses any more, what it offered is not held', async
     collectGarbage();
     return listing.deref() !== undefined;
   };
-  await expect.poll(isHeld, { timeout: 20_000 }).toBe(false);
+  await expect.poll(isHeld).toBe(false);
   expect(mcp.states(place)).toEqual([{ name: 'idle', state: 'idle', detail: null }]);
 });
 

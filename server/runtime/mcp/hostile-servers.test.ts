@@ -28,18 +28,14 @@ test.each([
   ['floods', 'it writes without end, and answers nothing'],
   ['huge-line', 'it sent a message of more than 10 MB'],
   ['crowded-line', 'it sent a message of more values than can be held'],
-])(
-  'one that %s is ended',
-  async (deed, detail) => {
-    const workspacePath = testWorkspace();
-    // Not the time to connect is to end it: ten megabytes may take longer than that on a busy machine.
-    const mcp = testMcp({ bad: { ...hostile(deed, join(workspacePath, 'pid')), timeout: 60 } });
-    expect(await mcp.tools({ workspacePath })).toEqual([]);
-    expect(mcp.states({ workspacePath })).toEqual([{ name: 'bad', state: 'failed', detail }]);
-    await expect.poll(() => pidsIn(workspacePath).filter(isAlive)).toEqual([]);
-  },
-  60_000,
-);
+])('one that %s is ended', async (deed, detail) => {
+  const workspacePath = testWorkspace();
+  // Not the time to connect is to end it: ten megabytes may take longer than that on a busy machine.
+  const mcp = testMcp({ bad: { ...hostile(deed, join(workspacePath, 'pid')), timeout: 60 } });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(mcp.states({ workspacePath })).toEqual([{ name: 'bad', state: 'failed', detail }]);
+  await expect.poll(() => pidsIn(workspacePath).filter(isAlive)).toEqual([]);
+});
 
 test('`mcp.*.timeout` bounds the connecting, and nobody waits a second time for one that did not answer', async () => {
   const workspacePath = testWorkspace();
@@ -117,7 +113,7 @@ test('one that asks a person without end has some of its questions put before th
     },
   });
   const answer = call(tools, 'mcp_curious_act', {}, context);
-  await expect.poll(() => said.join(''), { timeout: 20_000 }).toContain('the rest was withdrawn');
+  await expect.poll(() => said.join('')).toContain('the rest was withdrawn');
   patience.resolve();
   expect((await answer).content).toBe('all answered');
   expect(asked).toBe(20);
@@ -224,7 +220,7 @@ test('one that says that its list changed and then does not list is waited for o
   expect(await took()).toBeLessThan(1900);
   expect(await took()).toBeLessThan(1900);
   const names = async () => (await mcp.tools({ workspacePath })).map(({ name }) => name);
-  await expect.poll(names, { timeout: 20_000 }).toEqual(['mcp_mute_act', 'mcp_mute_added']);
+  await expect.poll(names).toEqual(['mcp_mute_act', 'mcp_mute_added']);
 });
 
 test('names fit every provider, and those that would fall together are told apart', async () => {
