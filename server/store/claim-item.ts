@@ -116,7 +116,9 @@ async function take(
   worker: string,
   now: number,
 ): Promise<ClaimedRows | null> {
-  const document = await sql<DocumentRow>('documents').where({ id: item.document_id }).first();
+  // Another process may take the item of another job at this moment, which is about the same document: under one generation
+  // they would replace each other's passages.
+  const document = await sql<DocumentRow>('documents').where({ id: item.document_id }).forUpdate().first();
   const corpus = await sql<CorpusRow>('corpora')
     .where({ id: document?.corpus_id ?? '' })
     .first();

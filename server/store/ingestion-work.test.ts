@@ -242,6 +242,29 @@ describeStores('Taking documents in', (store, engine) => {
     expect((await store().corpora.find(ada, corpusId))?.corpus.embedder).toBe('one');
   });
 
+  // SQLite has one writer at a time.
+  it.runIf(engine.dialect === 'postgresql')(
+    'two processes that take one document at the same time do not do so under one number',
+    async () => {
+      const { corpus } = await store().corpora.create(ada, { name: 'Library' });
+      const url = 'https://example.com/page';
+      const add = () => store().ingestionJobs.add(ada, corpus.id, { urls: [url] }, null);
+      const ids = [await add(), await add()].map(({ job }) => job.items[0]?.document_id);
+      expect(new Set(ids).size).toBe(1);
+      const other = await engine.open();
+      const claiming = await engine.sql().transaction(async (holder) => {
+        await holder('documents').where({ id: ids[0] }).forUpdate().first('id');
+        const both = [store().ingestionWork.claim('first'), other.ingestionWork.claim('second')];
+        await vi.waitFor(async () => expect(await waiting(engine.sql())).toBe(2), patience);
+        return { both };
+      });
+      const claimed = await Promise.all(claiming.both);
+      expect(claimed.map((item) => item?.documentId)).toEqual([ids[0], ids[0]]);
+      expect(claimed.map((item) => item?.generation).toSorted()).toEqual([1, 2]);
+      await engine.sql()('ingestion_jobs').whereNull('ended_at').update({ ended_at: 1 });
+    },
+  );
+
   it('whoever asks what vectors a corpus has while its first document is shown hears of those', async () => {
     const { claim, vectorsOf } = store().ingestionWork;
     type Item = Parameters<typeof vectorsOf>[0];

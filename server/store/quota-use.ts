@@ -86,23 +86,18 @@ async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<numbe
   const uploads = sql('stored_objects').where({ state: 'uploading' }).where('expires_at', '>', now);
   const resumable = sql('file_uploads').whereNull('file_id').where('expires_at', '>', now);
   const documents = sql('documents').whereNot({ source: 'file' });
-  const kept = [
-    { query: sql('files'), column: 'size' },
-    { query: sql('memories'), column: 'size' },
-    { query: sql('skills'), column: 'size' },
-    { query: uploads, column: 'size' },
-    { query: resumable, column: 'size' },
-    { query: documents, column: 'bytes' },
-    ...(row.api_key_id === null ? [{ query: sql('sessions'), column: 'kept_bytes' }] : []),
-  ];
-  let bytes = 0;
-  // One after the other: a transaction has one connection.
-  for (const { query, column } of kept) {
-    const sum = query.sum<{ bytes: number | null }[]>({ bytes: column });
-    const [found] = await ofSubject(sql, row, sum);
-    bytes += Number(found?.bytes ?? 0);
-  }
-  return bytes;
+  const sum = (query: Knex.QueryBuilder, column: string) => ofSubject(sql, row, query).sum(column);
+  // One statement: between two, what was uploaded may become a file, and be in neither sum.
+  const [found] = await sql.select({
+    files: sum(sql('files'), 'size'),
+    memories: sum(sql('memories'), 'size'),
+    skills: sum(sql('skills'), 'size'),
+    uploads: sum(uploads, 'size'),
+    resumable: sum(resumable, 'size'),
+    documents: sum(documents, 'bytes'),
+    ...(row.api_key_id === null && { sessions: sum(sql('sessions'), 'kept_bytes') }),
+  });
+  return Object.values(found).reduce<number>((bytes, part) => bytes + Number(part ?? 0), 0);
 }
 
 function ofSubject<Query extends Knex.QueryBuilder>(sql: Knex, row: QuotaRow, active: Query): Query {

@@ -131,6 +131,35 @@ describeStores('Quotas', (store, engine) => {
     expect(await store().quotas.effective(admin, key)).toMatchObject([{ subject_type: 'api_key', used: 1 }]);
   });
 
+  it('counts what is stored as it was at one moment, whatever becomes of it meanwhile', async () => {
+    const admin = await owner();
+    await limit(admin, { storage: { hard: 10_000 } });
+    const { session } = await store().sessions.create(admin, {});
+    const { corpus } = await store().corpora.create(admin, { name: 'Library' });
+    const texts = [{ title: 'One', text: 'One.' }];
+    const { job } = await store().ingestionJobs.add(admin, corpus.id, { texts }, null);
+    // As an upload becomes a file: what was counted at one place is counted at another.
+    const move = (kept_bytes: number, bytes: number) =>
+      engine.sql().transaction(async (sql) => {
+        await sql('sessions').where({ id: session.id }).update({ kept_bytes });
+        await sql('documents').where({ id: job.items[0]?.document_id }).update({ bytes });
+      });
+    await move(1000, 0);
+    let moving = true;
+    const seen = new Set<number | undefined>();
+    const look = async () => {
+      while (moving) seen.add((await store().quotas.effective(admin, null))[0]?.used);
+    };
+    const looks = Promise.all([look(), look(), look()]);
+    for (let times = 0; times < 50; times += 1) {
+      await move(0, 1000);
+      await move(1000, 0);
+    }
+    moving = false;
+    await looks;
+    expect([...seen]).toEqual([1000]);
+  });
+
   it('holds a model call without a session as it holds runs', async () => {
     const admin = await owner();
     await limit(admin, { requests: { day: { hard: 2 } }, tokens: { day: { soft: 100 } } });

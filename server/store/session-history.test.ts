@@ -134,6 +134,27 @@ describeStores('Going back in a session', (store, engine) => {
     await endRun(store(), run);
   });
 
+  it('is never planned with the number of a run that is at work', async () => {
+    const reach = await newAccount(store());
+    const plannedBeside = async () => {
+      const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
+      const promptId = await promptOf(store(), reach, sessionId, 0);
+      const plan = () => store().history.planRevert(reach, sessionId, promptId);
+      const { runNumber } = await plan();
+      const beginning = beginRun(store(), reach, { sessionId });
+      for (;;) {
+        const planned = await plan().catch((error: unknown) => {
+          expect(error).toMatchObject({ code: 'session_busy' });
+          return null;
+        });
+        if (planned === null) break;
+        expect(planned.runNumber).toBe(runNumber);
+      }
+      await endRun(store(), await beginning);
+    };
+    await Promise.all(Array.from({ length: 20 }, plannedBeside));
+  });
+
   it('happens once, however many ask at the same time', async () => {
     const reach = await newAccount(store());
     const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);

@@ -83,8 +83,9 @@ export function sessionHistory({ database, clock, log }: StoreParts & IndexingPa
       database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
         const message = await requirePrompt(sql, sessionId, messageId);
-        await requireIdle(sql, sessionId);
+        // The number comes first: a run that begins in between makes the session busy, or its number another one.
         const session = await sql<SessionRow>('sessions').where({ id: sessionId }).first();
+        await requireIdle(sql, sessionId);
         const counted = await since(sql, message).count({ count: '*' });
         return {
           sessionId,
