@@ -51,20 +51,22 @@ export async function namedSession(
 
 /** Runs the agent in the session, or in a fork of it, and answers with what it writes. */
 export async function continueConversation(
-  { principal, body, headers, signal }: Call<'createMessage'>,
-  { session: named, thread }: ConversationPlace,
+  call: Call<'createMessage'>,
+  place: ConversationPlace,
   model: string,
   generation: Generation,
   services: Services,
 ): Promise<Answer> {
+  const { principal, body, headers, signal } = call;
+  const { session: named, thread } = place;
   const { store, runtime, log } = services;
   if (body.max_tokens === 0)
     throw refusal('/max_tokens', 'must be at least 1 within a session, which keeps every answer', 'minimum');
   const callerTools = thread?.tools ?? toolsOf(body);
   const terms = { ...choiceOf(body, callerTools), ...answerSchemaOf(body) };
   const isCallers = ({ name }: { readonly name: string }) => callerTools.some((tool) => tool.name === name);
-  const stored = await store.transcript.readMessages(named.id);
-  const said = spoken(body, openCalls(stored, named));
+  const content = await store.transcript.readContent(named.id);
+  const said = spoken(body, openCalls(content.messages, content));
   const system = thread?.system ?? said.system;
   const messages = said.messages.map(storable);
   if (messages.length === 0)
@@ -74,7 +76,7 @@ export async function continueConversation(
     );
   const calls = callsIn(messages);
   const sent = sentTurns(messages, calls);
-  const fresh = thread ? sent : newTurns(histories(stored, named, calls), sent);
+  const fresh = thread ? sent : newTurns(histories(content.messages, content, calls), sent);
   const session = fresh ? named : await fork(named);
   const begun = runtime.start({
     session: {
@@ -91,15 +93,23 @@ export async function continueConversation(
       providerSettingId: headers['x-service-provider-setting-id'],
     }),
     onUnanswered: 'deny',
+    ...(fresh && !thread && { afterRun: content.newestRun }),
   });
-  const { runId, notices } = await begun.catch(async (error: unknown) => {
+  let started: Awaited<typeof begun>;
+  try {
+    started = await begun;
+  } catch (error) {
+    // What was asked at the same time came first: it has another history now.
+    if (error instanceof Error && error.name === 'SessionMoved')
+      return continueConversation(call, place, model, generation, services);
     // A client that is refused, and asks again, would leave one behind each time.
     if (session !== named)
       await forget(session).catch((failure: unknown) =>
         log.warn({ err: failure, session_id: session.id }, 'a fork that nobody is told of stays'),
       );
     throw error;
-  });
+  }
+  const { runId, notices } = started;
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.
   if (signal.aborted) await stop(runId);
   else signal.addEventListener('abort', () => void stop(runId), { once: true });

@@ -189,6 +189,25 @@ describe('a message', () => {
     expect(plain.status).toBeGreaterThanOrEqual(500);
   });
 
+  test('of which several are sent at once goes on with one of them, and with the others in forks', async () => {
+    const session = await newSession();
+    const headers = { 'x-service-session-id': session };
+    const first = await post(say('One'), { headers });
+    const ask = (content: string) => {
+      const messages = [
+        { role: 'user', content: 'One' },
+        { role: 'assistant', content: first.body.content },
+        { role: 'user', content },
+      ];
+      return post({ ...say('x'), messages }, { headers });
+    };
+    const answers = await Promise.all(['Two', 'Three', 'Four', 'Five'].map(ask));
+    const places = answers.map((answer) => answer.headers.get('x-service-session-id'));
+    expect(new Set(places).size).toBe(4);
+    expect(places).toContain(session);
+    expect(await messagesOf(session)).toHaveLength(4);
+  });
+
   test.each(['scripted:scripted-1', 'compatible:compatible-1'])(
     'says when to come back where its provider has said so: %s',
     async (model) => {

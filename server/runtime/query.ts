@@ -47,4 +47,6 @@ export interface Query {
   readonly occurrence?: Occurrence;
   /** Of a session that is made with this run. */
   readonly newSession?: NewSession;
+  /** The newest run that the session had when its messages were read: the query is void where another has come since. */
+  readonly afterRun?: number;
 }

@@ -158,6 +158,8 @@ export interface NewRun {
   readonly occurrence?: Occurrence;
   /** Makes the session. */
   readonly newSession?: NewSession;
+  /** The newest run that the session may have; 0 for none. Absent where any may have come. */
+  readonly afterRun?: number;
   /** What is told of its beginning. Where nothing is before it in its session the transcript may begin it at once. */
   readonly beginning?: readonly NumberedEvent[];
 }
@@ -335,7 +337,8 @@ export interface RunQuotas {
 export interface Transcript {
   /**
    * Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. Throws
-   * Problem `queue_full` or `quota_exceeded`. Answers with what is to be told to who asks, in sentences.
+   * Problem `queue_full` or `quota_exceeded`, and an error named `SessionMoved` where another run has come after `afterRun`.
+   * Answers with what is to be told to who asks, in sentences.
    */
   beginRun(run: NewRun): Promise<{
     readonly runNumber: number;

@@ -45,6 +45,8 @@ export interface NewRun {
   readonly occurrence?: Occurrence;
   /** Makes the session, which is of nobody else. */
   readonly newSession?: NewSession;
+  /** The newest run that the session may have. */
+  readonly afterRun?: number;
   /** Told where nothing is before it in its session: it begins at once then. */
   readonly beginning?: readonly NumberedEvent[];
 }
@@ -61,6 +63,7 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   const { occurrence } = given;
   const jobRun = occurrence && (await holdJobRun(sql, { sessionId: given.sessionId, occurrence }, now));
   const session = await sessionOf(sql, given, now);
+  refuseMoved(session, given);
   const open = given.newSession ? [] : await openRuns(sql, session.id);
   refuseLongQueue(open, given);
   const begins = open.length === 0 && given.beginning !== undefined;
@@ -132,6 +135,12 @@ async function countRequest(
   if (run.trigger === 'agent') return refuseExceeded(await quotaStateAtWork(sql, spender, now), now);
   await meter(sql, spender, { requests: 1, model: run.model, usage: noUsage, cost: 0 }, now);
   return refuseExceeded(await quotaStateWithin(sql, spender, now), now);
+}
+
+/** Who has read its messages has decided by them whether what is asked belongs there. */
+function refuseMoved({ id, run_number }: SessionRow, { afterRun }: NewRun): void {
+  if (afterRun === undefined || afterRun === run_number) return;
+  throw Object.assign(new Error(`Another run has come in the session ${id}.`), { name: 'SessionMoved' });
 }
 
 /** Counted under the lock of the session, so that a hundred queries at once do not all find the last place. */

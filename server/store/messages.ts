@@ -1,6 +1,6 @@
 /** The messages of a session, in their order: run by run, each prompt with its answer. */
 import type { Knex } from 'knex';
-import type { Message, operations } from '../contract/api.ts';
+import type { Message, operations, Session } from '../contract/api.ts';
 import { toDollars, toNanodollars } from './costs.ts';
 import { etagOfContent } from './etag.ts';
 import { insertRows } from './insert-rows.ts';
@@ -107,6 +107,30 @@ export async function readMessages(sql: Knex, sessionId: string, throughRunId?: 
     );
   const rows = await query.orderBy(['run_number', 'position']).select('*');
   return rows.map(toMessage);
+}
+
+/** What a session holds at one moment. */
+export interface SessionContent {
+  readonly status: Session['status'];
+  /** The number of its newest run; 0 where it has had none. */
+  readonly newestRun: number;
+  readonly messages: readonly Message[];
+}
+
+/** One statement: between two, another run could begin or end. Throws `not_found`. */
+export async function readContent(sql: Knex, id: string): Promise<SessionContent> {
+  const rows: (MessageRow & Pick<SessionContent, 'status' | 'newestRun'>)[] = await sql('sessions')
+    .leftJoin('messages', (join) =>
+      join.on('messages.session_id', 'sessions.id').andOnVal('messages.reverted', false),
+    )
+    .where('sessions.id', id)
+    .orderBy(['messages.run_number', 'messages.position'])
+    .select('messages.*', { status: 'sessions.status', newestRun: 'sessions.run_number' });
+  const [first] = rows;
+  if (!first) throw notFound('session');
+  const { status, newestRun } = first;
+  // A session without messages comes with an empty one.
+  return { status, newestRun, messages: first.id === null ? [] : rows.map(toMessage) };
 }
 
 /** Where messages go: after those that the run already has. */

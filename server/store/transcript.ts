@@ -39,7 +39,13 @@ import { endJobRun } from './job-run-ends.ts';
 import { commitBeginning, noteRun } from './kept-requests.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
 import { withFiles } from './message-files.ts';
-import { excludeMessages, type NewMessage, readMessages } from './messages.ts';
+import {
+  excludeMessages,
+  type NewMessage,
+  readContent,
+  readMessages,
+  type SessionContent,
+} from './messages.ts';
 import { meter, type Spender } from './meter.ts';
 import type { SpentByCall } from './metered-calls.ts';
 import type { StoreParts } from './parts.ts';
@@ -108,6 +114,8 @@ export interface Transcript {
   }>;
   /** What quotas have to say to a run at work. */
   readQuotas(runId: string): Promise<RunQuotas>;
+  /** What a session holds, and which of its runs is the newest: once another has come, it may hold more. */
+  readContent(sessionId: string): Promise<SessionContent>;
   /** With a run named, only what was said up to its end: prompts of later runs may wait in the session already. */
   readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
   /** The same with the bytes of the files that a model may be shown. */
@@ -216,6 +224,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         const { exceeded, warnings } = await quotaStateAtWork(sql, spender, now());
         return { exceeded: exceeded && sentenceOf(exceeded, exceeded.hard ?? 0), warnings };
       }),
+    readContent: (sessionId) => database.read('installation', (sql) => readContent(sql, sessionId)),
     readMessages: (sessionId, throughRunId) =>
       database.read('installation', (sql) => readMessages(sql, sessionId, throughRunId)),
     readConversation: (sessionId, throughRunId) =>

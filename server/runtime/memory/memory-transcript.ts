@@ -107,7 +107,10 @@ export function createMemoryTranscript(): MemoryTranscript {
 
   return {
     async beginRun(run) {
-      const { id, sessionId, messages: prompt, queueLimit, events, approval } = run;
+      const { id, sessionId, messages: prompt, queueLimit, events, approval, afterRun } = run;
+      const inSession = [...runs.values()].filter((one) => one.sessionId === sessionId);
+      if (afterRun !== undefined && (inSession.at(-1)?.runNumber ?? 0) !== afterRun)
+        throw Object.assign(new Error('Another run has come.'), { name: 'SessionMoved' });
       // One of them is at work; the others wait.
       if (openRuns(sessionId).length > queueLimit)
         throw new Problem('queue_full', `This session already has ${queueLimit} waiting runs, the maximum.`);

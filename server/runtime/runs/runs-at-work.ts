@@ -171,6 +171,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       ...(query.agent && { agent: query.agent }),
       ...(query.occurrence && { occurrence: query.occurrence }),
       ...(query.newSession && { newSession: query.newSession }),
+      ...(query.afterRun !== undefined && { afterRun: query.afterRun }),
       events: queued,
       beginning,
     });
