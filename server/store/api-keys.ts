@@ -8,6 +8,7 @@ import { recordAudit } from './audit.ts';
 import type { AuditValues } from './audit-values.ts';
 import { toDollars } from './costs.ts';
 import { etagOf, requireMatch } from './etag.ts';
+import { holdCredential } from './hold-credential.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
@@ -90,6 +91,7 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
         const { workspace_id } = key;
         if (workspace_id !== undefined && !(await findWorkspace(sql, reach, workspace_id)))
           throw notFound('workspace');
+        await holdCredential(sql, reach);
         const row = apiKeyRow(reach, key, now());
         await sql('api_keys').insert(row);
         record(sql, reach, 'api_key.create', null, row);

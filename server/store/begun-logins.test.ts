@@ -22,11 +22,15 @@ describeStores('What was begun', (store, engine) => {
     const reach = { userId: account.id, memberships: [], organizationIds: [], workspaces: [] };
     return { boss, reach, email };
   };
-  const device = async (reach: Reach, decision: 'allow' | 'deny') => {
+  const newDevice = async () => {
     codes += 1;
     const [deviceHash, userCode] = [randomUUID(), `CCCC-${String(codes).padStart(4, 'C')}`];
     const asking = { deviceHash, userCode, clientName: null, address: null, place: randomUUID() };
     await store().deviceLogins.open({ ...asking, intervalSeconds: 5, expiresAt: later() }, 20, now());
+    return { deviceHash, userCode };
+  };
+  const device = async (reach: Reach, decision: 'allow' | 'deny') => {
+    const { deviceHash, userCode } = await newDevice();
     expect(await store().deviceLogins.reply(reach, userCode, decision, now())).toBe('replied');
     return deviceHash;
   };
@@ -69,6 +73,71 @@ describeStores('What was begun', (store, engine) => {
     await end(person);
     expect(await left(theirs)).toEqual(['string', 'access_denied', false, false]);
     expect(await left(others)).toEqual(['object', 'access_denied', true, true]);
+  });
+
+  /** A request that a login was good for when it came. */
+  const request = async (reach: Reach): Promise<Reach> => {
+    const id = await store().logins.create(newLogin(reach.userId));
+    return { ...reach, origin: { ...origin, credential: { kind: 'login', id } } };
+  };
+  const newKey = { name: 'k', scopes: ['query' as const], prefix: 'sk-12345678' };
+  const ended = { code: 'credential_invalid' };
+
+  it('by a request is refused where its login ended while it came, and nothing is left of it', async () => {
+    const reach = await request(await newAccount(store(), 'Ada'));
+    const { deviceHash, userCode } = await newDevice();
+    await store().logins.endAll(reach.userId, anybody);
+    const reply = store().deviceLogins.reply(reach, userCode, 'allow', now());
+    await expect(reply).rejects.toMatchObject(ended);
+    const key = { ...newKey, hash: randomUUID() };
+    await expect(store().apiKeys.create(reach, key)).rejects.toMatchObject(ended);
+    expect(await store().deviceLogins.poll(deviceHash, now())).toBe('authorization_pending');
+    expect((await store().apiKeys.list(reach, {})).data).toEqual([]);
+    const again = await request(reach);
+    expect(await store().deviceLogins.reply(again, userCode, 'allow', now())).toBe('replied');
+    expect((await store().apiKeys.create(again, key)).apiKey.name).toBe('k');
+  });
+
+  it('by a key that was ended, or by somebody who was suspended, is refused too', async () => {
+    const { boss, reach } = await newPerson();
+    const { apiKey } = await store().apiKeys.create(reach, { ...newKey, hash: randomUUID() });
+    const asking = {
+      ...reach,
+      origin: { ...origin, credential: { kind: 'api_key', id: apiKey.id } },
+    } as const;
+    const make = () => store().apiKeys.create(asking, { ...newKey, hash: randomUUID() });
+    expect((await make()).apiKey.name).toBe('k');
+    await store().apiKeys.update(reach, apiKey.id, { disabled: true });
+    await expect(make()).rejects.toMatchObject(ended);
+    await store().apiKeys.update(reach, apiKey.id, { disabled: false });
+    await store().people.update(boss, reach.userId, { status: 'suspended' });
+    await expect(make()).rejects.toMatchObject(ended);
+  });
+
+  // SQLite has one writer at a time.
+  it.runIf(engine.dialect === 'postgresql')('at the same moment ends with all logins', async () => {
+    const reach = await request(await newAccount(store(), 'Ada'));
+    const { deviceHash, userCode } = await newDevice();
+    const held = await engine.sql().transaction(async (holder) => {
+      // What a reply comes to last.
+      await holder('audit_head').forUpdate().first();
+      const both = [store().deviceLogins.reply(reach, userCode, 'allow', now())];
+      const waiting = (count: number) =>
+        expect
+          .poll(() =>
+            engine
+              .sql()('pg_stat_activity')
+              .where({ wait_event_type: 'Lock', datname: engine.sql().raw('current_database()') })
+              .pluck('pid'),
+          )
+          .toHaveLength(count);
+      await waiting(1);
+      const ending = store().logins.endAll(reach.userId, anybody);
+      await waiting(2);
+      return { both: [...both, ending] };
+    });
+    expect(await Promise.all(held.both)).toEqual(['replied', undefined]);
+    expect(await store().deviceLogins.poll(deviceHash, now())).toBe('expired_token');
   });
 
   it('by a password becomes no login once there is another, or the account is suspended', async () => {

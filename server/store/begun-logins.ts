@@ -6,6 +6,8 @@ import type { Knex } from 'knex';
  * either what was allowed is gone, or the login is there to be ended.
  */
 export async function endBegun(sql: Knex.Transaction, userId: string): Promise<void> {
+  // Whoever makes a way in at this moment has it held: it is there by then, or is refused after this.
+  await sql('users').where({ id: userId }).forNoKeyUpdate().first('id');
   const theirs = { user_id: userId };
   // Who was refused may still be told so.
   await sql('device_logins')

@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { DeviceLogin } from '../contract/api.ts';
 import { homeOf, recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
+import { holdCredential } from './hold-credential.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
@@ -103,6 +104,7 @@ export function deviceLoginRepository({ database }: StoreParts): DeviceLogins {
         const row = await lookUp(sql, reach.userId, userCode, now.getTime());
         if (row === null || 'waitSeconds' in row) return row;
         if (row.status !== 'pending') return 'answered';
+        await holdCredential(sql, reach);
         await sql<DeviceRow>('device_logins')
           .where({ device_hash: row.device_hash })
           .update({ status: decision === 'allow' ? 'allowed' : 'denied', user_id: reach.userId });

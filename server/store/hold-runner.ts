@@ -45,7 +45,7 @@ function mayRun(role: Role | undefined, given: readonly Role[], isDefault: boole
 }
 
 /** The key of a command that has the server inside is stored nowhere, and ends with its process. */
-function isStored(apiKeyId: string | null): boolean {
+export function isStored(apiKeyId: string | null): boolean {
   return apiKeyId?.startsWith('key_') ?? false;
 }
 
