@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { ServerEvent } from '../handler.ts';
 import { sendEvents } from './sse.ts';
 
@@ -39,4 +39,31 @@ test('a stream that ends while its reader takes nothing is not held for ever, ho
   expect(await closed).toBe(false);
   socket.destroy();
   plain.close();
+});
+
+test('a piece that fails once something else has ended the stream is no failure that nobody hears of', async () => {
+  const unheard: unknown[] = [];
+  const hear = (error: unknown) => unheard.push(error);
+  process.on('unhandledRejection', hear);
+  onTestFinished(() => void process.off('unhandledRejection', hear));
+  async function* failing(): AsyncGenerator<ServerEvent> {
+    yield { name: 'runtime', data: { type: 'notice_given', message: 'One.' } };
+    await sleep(10);
+    throw new Error('The provider has gone away.');
+  }
+  const end = new AbortController();
+  const plain = createServer((_request, response) => {
+    void sendEvents(response, failing(), {
+      ...{ keepaliveMs: 60_000, stallMs: 1000, end: end.signal, stalled: () => null },
+      lastEvent: () => ({ name: 'error', data: { error: 'internal_error: It failed.' } }),
+      check: () => end.abort(new Error('The key was revoked.')),
+    });
+  });
+  onTestFinished(() => void plain.close());
+  plain.listen(0, '127.0.0.1');
+  await once(plain, 'listening');
+  const answer = await fetch(`http://127.0.0.1:${(plain.address() as AddressInfo).port}`);
+  expect(await answer.text()).toContain('event: error');
+  await sleep(100);
+  expect(unheard).toEqual([]);
 });

@@ -106,11 +106,12 @@ class Patience {
   /** Null where the caller has gone, a throw where the stream has to end. */
   wait<T>(pending: Promise<T>): Promise<T | null> {
     return new Promise((resolve, reject) => {
+      // Also where nobody waits for it: a failure that nobody hears of ends the process.
+      pending.then(resolve, reject);
       if (this.#response.destroyed) return resolve(null);
       if (this.#signal.aborted) return reject(this.#signal.reason);
       this.#gone = () => resolve(null);
       this.#ended = reject;
-      pending.then(resolve, reject);
     });
   }
 

@@ -91,13 +91,14 @@ export function createOidcProviders({
 
   async function configurationOf(provider: OidcProvider): Promise<Configuration> {
     const before = known.get(provider.name);
-    if (before && performance.now() - before.at < rediscoverMs) return await before.found;
-    const found = discover(provider, outbound);
-    known.set(provider.name, { found, at: performance.now() });
+    const isKnown = before && performance.now() - before.at < rediscoverMs;
+    const asked = isKnown ? before : { found: discover(provider, outbound), at: performance.now() };
+    known.set(provider.name, asked);
     try {
-      return await found;
+      return await asked.found;
     } catch (error) {
-      known.delete(provider.name);
+      // Others who wait for it may have asked anew by now.
+      if (known.get(provider.name) === asked) known.delete(provider.name);
       throw failed(provider, error, log);
     }
   }

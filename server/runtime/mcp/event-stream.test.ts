@@ -10,11 +10,11 @@ interface Message {
   readonly method?: string;
 }
 
-/** A server with the tools of that name; `stream` answers who asks for its events. */
-async function serve(stream: (response: ServerResponse) => void) {
+/** A server with the tools of that name; `stream` answers who asks for its events, `prompts` is waited for by who lists them. */
+async function serve(stream: (response: ServerResponse) => void, prompts?: () => Promise<void>) {
   const has = { tool: 'old', session: 's1' };
   const asked: string[] = [];
-  const capabilities = { tools: { listChanged: true } };
+  const capabilities = { tools: { listChanged: true }, ...(prompts && { prompts: {} }) };
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request) body += String(chunk);
@@ -24,11 +24,14 @@ async function serve(stream: (response: ServerResponse) => void) {
     if (method !== 'initialize' && session !== has.session) return void response.writeHead(404).end();
     if (request.method === 'GET') return stream(response);
     if (id === undefined) return void response.writeHead(202).end();
+    if (method === 'prompts/list') await prompts?.();
     const serverInfo = { name: 'p', version: '0' };
     const result =
       method === 'initialize'
         ? { protocolVersion: '2025-06-18', capabilities, serverInfo }
-        : { tools: [{ name: has.tool, inputSchema: { type: 'object' } }] };
+        : method === 'prompts/list'
+          ? { prompts: [] }
+          : { tools: [{ name: has.tool, inputSchema: { type: 'object' } }] };
     response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': has.session });
     response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
   }).listen(0, '127.0.0.1');
@@ -103,6 +106,20 @@ test('a stream that was away longer than a restart takes comes back, and what wa
   await expect.poll(names).toEqual(['mcp_p_newest']);
   expect(states()).toMatchObject([{ state: 'ready' }]);
   expect(server.count('initialize')).toBe(1);
+});
+
+test('tools that change while the server is listed for the first time are listed again', async () => {
+  const { open, stream, say } = cuttable();
+  const server = await serve(stream, async () => {
+    if (server.has.tool === 'new') return;
+    await expect.poll(() => open.size).toBe(1);
+    await expect.poll(() => server.count('tools/list')).toBe(1);
+    server.has.tool = 'new';
+    say('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n');
+    // The library waits for more of the kind before it tells of it.
+    await delay(500);
+  });
+  await expect.poll(uses(server.url).names).toEqual(['mcp_p_new']);
 });
 
 test('a stream whose session is gone when it comes back has the next use begin another', async () => {

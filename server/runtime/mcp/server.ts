@@ -297,6 +297,8 @@ export class ConnectedServer {
       const link = await openLink(target, { ...this.#linkParts(limit), ...ends }, signal);
       opened = link;
       try {
+        // What changes while it is listed has to be listed again.
+        this.#stale = false;
         this.#listing = await listAll(link.client, signal, limit);
       } catch (error) {
         await link.close();
@@ -305,7 +307,6 @@ export class ConnectedServer {
       if (this.#end.signal.aborted) return await link.close();
       this.#link = link;
       this.#failure = null;
-      this.#stale = false;
       this.#unlisted = 0;
       this.#relistNotBefore = 0;
       this.#readyAt = Date.now();

@@ -1,5 +1,6 @@
 /** Access tokens of a service account, against a token endpoint on loopback. */
 import { createServer } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { importSPKI, jwtVerify } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
@@ -65,6 +66,13 @@ describe('a token', () => {
     });
     expect(payload.scope).toBe('https://www.googleapis.com/auth/cloud-platform');
     expect(protectedHeader).toMatchObject({ alg: 'RS256', kid: 'the-key-id' });
+  });
+
+  test('is fetched for nobody who has left already, so that no failure goes unheard', async () => {
+    await scriptToken({ status: 503 });
+    expect(await answerOf(opened(), request('Hi'), AbortSignal.abort())).toEqual([]);
+    await delay(200);
+    expect(await tokenRequests()).toEqual([]);
   });
 
   test('is fetched once for all who ask at the same time, and for those who ask later', async () => {

@@ -47,8 +47,10 @@ export interface TokenCall {
   readonly refused?: string;
 }
 
-/** A token that lasts; whoever asks while one is fetched gets that one. Throws ModelFailure. */
+/** A token that lasts; whoever asks while one is fetched gets that one. Throws ModelFailure, and the reason of the signal. */
 export async function accountToken({ account, fetch, signal, refused }: TokenCall): Promise<string> {
+  // Nobody would hear of the failure of what is begun for nobody, and such a failure ends the process.
+  signal.throwIfAborted();
   const name = createHash('sha256').update(JSON.stringify(account)).digest('base64');
   const kept = tokens.get(name) ?? { newest: null, pending: null };
   tokens.set(name, kept);
@@ -67,7 +69,6 @@ async function orAborted<Value>(promise: Promise<Value>, signal: AbortSignal): P
   const leave = () => left.reject(signal.reason);
   signal.addEventListener('abort', leave, { once: true });
   try {
-    signal.throwIfAborted();
     return await Promise.race([promise, left.promise]);
   } finally {
     signal.removeEventListener('abort', leave);
