@@ -27,6 +27,8 @@ export interface Exchange {
   userId: string | null;
   caller: Caller | null;
   streamed: boolean;
+  /** Aborts when nobody will read on: the caller has gone, or what was streamed to them was cut. */
+  readonly abandoned: AbortController;
 }
 
 const exchanges = new WeakMap<object, Exchange>();
@@ -54,7 +56,8 @@ function begin(request: Request, response: Response, addressOf: AddressOf): void
   if (surface === 'messages') response.setHeader('request-id', requestId);
   response.setHeader('X-Content-Type-Options', 'nosniff');
   const exchange = { request, response, requestId, path, search, surface, address: addressOf(request) };
-  exchanges.set(request, { ...exchange, route: null, userId: null, caller: null, streamed: false });
+  const open = { route: null, userId: null, caller: null, streamed: false, abandoned: new AbortController() };
+  exchanges.set(request, { ...exchange, ...open });
 }
 
 /** What the head of a request says of it. */
@@ -84,14 +87,13 @@ export function originOf({ request, address, requestId }: Exchange): Origin {
   return { requestId, address, userAgent: agent === '' ? null : agent.slice(0, 200), credential: null };
 }
 
-/** Aborts when the caller goes away before the answer is out. */
-export function abortWithCaller({ response }: Exchange): AbortSignal {
-  const controller = new AbortController();
+/** Aborts when the caller goes away before the answer is out, too. */
+export function abortWithCaller({ response, abandoned }: Exchange): AbortSignal {
   response.once('close', () => {
-    if (!response.writableFinished) controller.abort();
+    if (!response.writableFinished) abandoned.abort();
   });
-  if (response.destroyed) controller.abort();
-  return controller.signal;
+  if (response.destroyed) abandoned.abort();
+  return abandoned.signal;
 }
 
 /** Two hosts, or none, mean that somebody between us may read the request differently. */

@@ -28,6 +28,7 @@ test('a stream that ends while its reader takes nothing is not held for ever, ho
         stalled: () => null,
         lastEvent: () => ({ name: 'error', data: { error: 'internal_error: It failed.' } }),
         check: () => undefined,
+        cut: () => undefined,
       },
     });
   });
@@ -57,6 +58,7 @@ test('a piece that fails once something else has ended the stream is no failure 
       ...{ keepaliveMs: 60_000, stallMs: 1000, end: end.signal, stalled: () => null },
       lastEvent: () => ({ name: 'error', data: { error: 'internal_error: It failed.' } }),
       check: () => end.abort(new Error('The key was revoked.')),
+      cut: () => undefined,
     });
   });
   onTestFinished(() => void plain.close());

@@ -15,6 +15,8 @@ export interface StreamWatch {
   lastEvent(error: unknown): ServerEvent;
   /** Throws where an event must not be sent. */
   check(piece: StreamPiece): void;
+  /** Told why the stream has ended before its time: nobody reads on. */
+  cut(reason: unknown): void;
 }
 
 /** The headers of every stream. The last one keeps nginx from holding events back. */
@@ -46,6 +48,7 @@ export async function sendEvents(
   } catch (error) {
     if (!response.destroyed)
       response.write(patience.signal.aborted ? farewell(watch) : frame(watch.lastEvent(error)));
+    watch.cut(error);
   } finally {
     clearInterval(keepalive);
     // Not awaited: a source that hangs in its last step must not hold the answer.

@@ -440,6 +440,18 @@ describe('streams that have to end', () => {
     expect(received.join('')).toMatch(/^: keepalive\n\nid: 1\ndata: [^\n]+\n\n$/);
   });
 
+  test('what goes on for a stream ends with it, also where its reader has read all of the end', async () => {
+    const ended = Promise.withResolvers<void>();
+    await serve(async function* (call: AnyCall) {
+      call.signal.addEventListener('abort', () => ended.resolve());
+      yield* untilAborted(call);
+    });
+    const mine = await fetch(`${server.url}${events}`, { headers: { authorization: 'Bearer key' } });
+    server.callers.delete('key');
+    expect(await mine.text()).toContain('event: error');
+    await ended.promise;
+  });
+
   test('so it does where the reader has stopped to read', async () => {
     const begun = Promise.withResolvers<void>();
     await serve(

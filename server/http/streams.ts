@@ -56,6 +56,10 @@ export function createStreams(ports: Ports, strict: Strictness | null): Streams 
         stalled: () => (resumable ? null : lastEvent(stalled(), exchange, ports, strict)),
         lastEvent: (error) => lastEvent(error, exchange, ports, strict),
         check: (piece) => refuse(strict?.checkPiece(exchange, piece) ?? null),
+        cut: (reason) => {
+          // What a server that stops has at work is handed over, or ends with it.
+          if (!isDraining(reason)) exchange.abandoned.abort();
+        },
       }).finally(forget);
     },
   };
@@ -84,6 +88,10 @@ function begin(exchange: Exchange, reply: AnyReply, ports: Ports, strict: Strict
   // A network may take the caller away without a word.
   exchange.response.socket?.setKeepAlive(true, 30_000);
   setHeaders(exchange, headers, ports);
+}
+
+function isDraining(reason: unknown): boolean {
+  return reason instanceof Problem && reason.code === 'draining';
 }
 
 function stalled(): Problem {

@@ -105,6 +105,22 @@ test.each([
   expect(events.some(({ type }) => type === 'message_delta')).toBe(false);
 });
 
+test('a run whose client has lost its key goes on for nobody', async () => {
+  says([text('The first half')]);
+  const session = await newSession();
+  const { body: made } = await app.request('POST', '/api/v1/auth/api-keys', {
+    token: ada.token,
+    body: { name: 'Lost' },
+  });
+  const revoke = () =>
+    app.request('DELETE', `/api/v1/auth/api-keys/${made.api_key.id}`, { token: ada.token });
+  const events = await interrupted(session, revoke, { token: made.key });
+  expect(events.at(-1)).toMatchObject({ type: 'error', error: { type: 'authentication_error' } });
+  const state = async () =>
+    (await app.request('GET', `/api/v1/sessions/${session}`, { token: ada.token })).body.status;
+  await expect.poll(state).toBe('idle');
+});
+
 test('a thread whose answer was interrupted goes on from the one before', async () => {
   says([text('Yes.')], 'stop');
   const post = (body: Json) => app.request('POST', '/v1/messages', { token: ada.token, body });
