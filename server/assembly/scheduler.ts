@@ -66,8 +66,9 @@ async function begin(
   return null;
 }
 
-function occurrenceOf({ id, worker, claims, name, permissionRules }: ClaimedJobRun, makesSession: boolean) {
-  return { id, worker, claims, session: makesSession ? { title: name, permissionRules } : null };
+function occurrenceOf(claimed: ClaimedJobRun, makesSession: boolean) {
+  const { id, worker, claims, name: title, permissionRules, sessionId: replaces } = claimed;
+  return { id, worker, claims, session: makesSession ? { title, permissionRules, replaces } : null };
 }
 
 /** The one that the job goes on with; where it has none, or that is gone, one that is made with the run. */

@@ -120,6 +120,8 @@ export interface Occurrence {
   readonly session: {
     readonly title: string;
     readonly permissionRules: readonly PermissionRule[];
+    /** The one of the job that is gone; null where it had none. */
+    readonly replaces: string | null;
   } | null;
 }
 

@@ -15,6 +15,8 @@ export interface Occurrence extends Claim {
   readonly session: {
     readonly title: string;
     readonly permissionRules: readonly PermissionRule[];
+    /** The one that the job had when it was claimed, and which is gone; null where it had none. */
+    readonly replaces: string | null;
   } | null;
 }
 
@@ -22,6 +24,8 @@ export interface Occurrence extends Claim {
 export interface HeldJobRun {
   readonly job: JobRow;
   readonly row: JobRunRow;
+  /** Whether the job goes on with the session that was made for it: its owner may have given it another meanwhile. */
+  readonly keepsSession: boolean;
 }
 
 /** Comes first: where the run is another's by now, nothing else is written. */
@@ -31,8 +35,12 @@ export async function holdJobRun(
   now: number,
 ): Promise<HeldJobRun> {
   const found = await held(sql, occurrence);
-  if (occurrence.session) await insertJobSession(sql, found.job, sessionId, occurrence.session, now);
-  return found;
+  const { session } = occurrence;
+  if (!session) return { ...found, keepsSession: false };
+  await insertJobSession(sql, found.job, sessionId, session, now);
+  const { session_mode, session_id } = found.job;
+  const isAsClaimed = session_id === null || session_id === session.replaces;
+  return { ...found, keepsSession: session_mode === 'reuse' && isAsClaimed };
 }
 
 async function insertJobSession(
@@ -57,7 +65,7 @@ async function insertJobSession(
 export async function startJobRun(
   sql: Knex.Transaction,
   run: RunRow,
-  { job, row }: HeldJobRun,
+  { job, row, keepsSession }: HeldJobRun,
   now: number,
 ): Promise<void> {
   const { id: run_id, session_id } = run;
@@ -69,7 +77,7 @@ export async function startJobRun(
       started_at: row.started_at ?? now,
       deadline_at: now + job.timeout_s * 1000,
     });
-  if (job.session_mode === 'reuse' && job.session_id !== session_id)
+  if (keepsSession)
     await sql<JobRow>('scheduled_jobs').where({ id: job.id }).update({ session_id, made_session: true });
   const event = {
     type: 'job_run_started',

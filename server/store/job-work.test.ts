@@ -1,6 +1,7 @@
 /** Runs of jobs as they end while somebody pauses the job, or cancels or replaces the run: the same on both engines. */
 import { expect, test, vi } from 'vitest';
 import type { JobCreate } from '../contract/api.ts';
+import { newId } from '../ids.ts';
 import type { Reach } from './store.ts';
 import { beginRun, noUsage } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
@@ -26,6 +27,32 @@ describeStores('A run of a job', (store, engine) => {
     if (claimed?.jobId !== job.id) throw new Error('the run of the job was not to be had');
     return { job, run: await beginRun(store(), reach, { occurrence: { ...claimed, session: null } }) };
   }
+
+  test.each([
+    ['goes on with', true],
+    ['makes', false],
+  ])('that %s a session leaves its job the one that somebody gives it meanwhile', async (_, goesOn) => {
+    const reach = await newAccount(store());
+    const newSession = async () => (await store().sessions.create(reach, {})).session.id;
+    const [first, given] = [await newSession(), await newSession()];
+    const timing = () => timeAt(engine.clock.now().getTime() + hourMs);
+    const changer = { apiKeyId: null, timing, slotsUntil: () => ({ due: [], next: null }) };
+    const reuse = { session_mode: 'reuse' as const, ...(goesOn && { session_id: first }) };
+    const input = { name: 'Hourly', prompt: 'Hello', interval_s: 3600, ...reuse };
+    const { job } = await store().jobs.create(reach, input, changer);
+    await store().jobRuns.request(reach, job.id);
+    const claimed = await store().jobWork.claim('test');
+    if (claimed?.jobId !== job.id) throw new Error('the run of the job was not to be had');
+    await store().jobs.update(reach, job.id, { session_id: given }, changer);
+    const made = { title: 'Hourly', permissionRules: [], replaces: null };
+    const sessionId = goesOn ? first : newId('session');
+    await beginRun(store(), reach, { sessionId, occurrence: { ...claimed, session: goesOn ? null : made } });
+    const row = await engine
+      .sql()('scheduled_jobs')
+      .where({ id: job.id })
+      .first('session_id', 'made_session');
+    expect([row.session_id, Boolean(row.made_session)]).toEqual([given, false]);
+  });
 
   const fail = (run: Awaited<ReturnType<typeof beginRun>>) =>
     store().transcript.endRun({
