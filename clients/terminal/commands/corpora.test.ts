@@ -212,6 +212,46 @@ test('files whose documents could not be begun do not stay on the server; those 
   expect(await files()).toHaveLength(4);
 });
 
+test('what was replaced goes, also where somebody was quicker, or an earlier time came to its end before that', async () => {
+  const home = testHome();
+  const server = await startTestServer();
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  const folder = writeHandbook(home);
+  rmSync(join(folder, 'logo.png'));
+  const operator = createServiceClient({ baseUrl: server.url, token: server.operatorKey });
+  const add = (url: string) => home.service(['corpora', 'add', folder, '--server', url], { variables });
+  expect((await add(server.url)).code).toBe(0);
+  const [corpus] = (await operator.GET('/api/v1/corpora')).data.data;
+  const path = { corpus_id: corpus?.id ?? '' };
+  const documents = async () =>
+    (await operator.GET('/api/v1/corpora/{corpus_id}/documents', { params: { path } })).data.data;
+  const change = (day: string) => {
+    home.write('handbook/kitchen.md', `# Kitchen\n\nThe coffee machine is cleaned on ${day}.\n`);
+    home.write('handbook/people/holidays.md', `# Holidays\n\nNobody works on ${day}.\n`);
+  };
+  const old = (await documents()).find(({ title }) => title === 'kitchen.md');
+  change('Mondays');
+  let quicker = 0;
+  const behind = await proxyTo(
+    server.url,
+    () => false,
+    async (call) => {
+      if (!/^POST .*\/documents$/.test(call)) return;
+      const params = { path: { ...path, document_id: old?.id ?? '' } };
+      await operator.DELETE('/api/v1/corpora/{corpus_id}/documents/{document_id}', { params });
+      quicker += 1;
+    },
+  );
+  expect((await add(behind)).code).toBe(0);
+  expect([quicker, (await documents()).length]).toEqual([1, 3]);
+  change('Tuesdays');
+  const stuck = await proxyTo(server.url, (call) => /^DELETE .*\/documents\//.test(call));
+  expect((await add(stuck)).code).not.toBe(0);
+  expect((await documents()).length).toBeGreaterThan(3);
+  expect((await add(server.url)).stdout).toContain('3 documents');
+  expect(await documents()).toHaveLength(3);
+}, 180_000);
+
 test('Ctrl+C takes back what was uploaded and is not being read, and the same command goes on', async () => {
   const home = testHome();
   const server = await startTestServer();

@@ -9,7 +9,14 @@ import type { Corpus, IngestionItem, IngestionJobWithItems } from '@service/clie
 import { ServiceError } from '@service/client/errors';
 import { counted, notice } from '../output.ts';
 import type { Progress } from '../run/progress.ts';
-import { type FileMarks, forgetFile, type KnownFile, knownFiles, marksOf } from './known-files.ts';
+import {
+  type FileMarks,
+  forgetDocument,
+  forgetFile,
+  type KnownFile,
+  knownFiles,
+  marksOf,
+} from './known-files.ts';
 import { type FailedFile, hashOf, type LocalFile, unreadable } from './local-files.ts';
 
 /** What became of the files. */
@@ -96,7 +103,11 @@ async function bring(
   stop.throwIfAborted();
   if (typeof sha256 !== 'string') return sha256;
   const same = before.find((one) => one.file.sha256 === sha256);
-  if (same?.document.status === 'ready') return null;
+  if (same?.document.status === 'ready') {
+    // A command that was stopped before this has left what it took the place of.
+    await forget(client, without(before, same));
+    return null;
+  }
   if (same) return { place, fileId: same.file.id, isNew: false, before: without(before, same) };
   const send = (blob: Blob, signal: AbortSignal) =>
     upload(client, corpus, blob, { filename: basename(path), metadata: marks }, signal);
@@ -224,8 +235,7 @@ async function read(client: ServiceClient, { corpus_id, id }: IngestionJobWithIt
 
 async function forget(client: ServiceClient, known: readonly KnownFile[]): Promise<void> {
   for (const { document, file } of known) {
-    const path = { corpus_id: document.corpus_id, document_id: document.id };
-    await client.DELETE('/api/v1/corpora/{corpus_id}/documents/{document_id}', { params: { path } });
+    await forgetDocument(client, document);
     await forgetFile(client, file.id);
   }
 }

@@ -73,6 +73,16 @@ function addedFiles(client: ServiceClient, signal: AbortSignal): AsyncGenerator<
   );
 }
 
+/** It may be gone by now: somebody else has deleted it, or the answer to that was lost. */
+export async function forgetDocument(client: ServiceClient, { corpus_id, id }: Document): Promise<void> {
+  const path = { corpus_id, document_id: id };
+  try {
+    await client.DELETE('/api/v1/corpora/{corpus_id}/documents/{document_id}', { params: { path } });
+  } catch (error) {
+    if (!(error instanceof ServiceError && error.status === 404)) throw error;
+  }
+}
+
 /** Deletes the copy of a file that nothing is made from any more; one that another corpus needs stays. */
 export async function forgetFile(client: ServiceClient, file_id: string): Promise<void> {
   try {
