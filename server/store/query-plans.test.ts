@@ -392,7 +392,8 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
         await store().quotas.put(who, subject, { storage: { hard: 1 } });
         const plans = await plansOf((parts) => quotaRepository(parts).find(who, subject));
         expect(plans).toContain('SEARCH documents USING COVERING INDEX');
-        expect(plans, subject.type).not.toMatch(/\bSCAN /);
+        // The sums are members of one row, which is no table's.
+        expect(plans, subject.type).not.toMatch(/\bSCAN (?!CONSTANT ROW)/);
       }
   });
 
