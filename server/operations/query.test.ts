@@ -1,7 +1,8 @@
 /** Queries and their runs over HTTP, with a scripted provider behind them: answers, questions, interrupts, failures. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import type { Run } from '../contract/api.ts';
+import { hostile } from '../runtime/mcp/test-mcp.ts';
 import { scriptedSettings } from '../server-process.ts';
 import { type Account, readEvents, type StreamedEvent, type TestApp, testApp } from '../test-app.ts';
 import { interruptSession } from './sessions.ts';
@@ -293,6 +294,29 @@ describe('a streamed query', () => {
     });
     expect(lastOf(events).data.content[0]?.text).toContain('green');
   });
+
+  test.each(['withdraws', 'forgets'])(
+    'of an MCP server that %s it expires, and the run goes on',
+    async (deed) => {
+      const permissions = { allowed_tools: ['mcp_curious_act'] };
+      const config = { ...scriptedSettings(upstream.url), permissions, mcp: { curious: hostile(deed) } };
+      const own = await testApp({ config });
+      onTestFinished(() => own.close());
+      await upstream.script([
+        { when: { step: 0 }, reply: { tool_calls: [{ name: 'mcp_curious_act', arguments: {} }] } },
+        { reply: { text: 'It said: {{last_tool_result}}' } },
+      ]);
+      const asked = { token: own.operatorKey, body: { prompt: 'Act' } };
+      const events = await Array.fromAsync(
+        readEvents(await own.stream('POST', '/api/v1/query/stream', asked)),
+      );
+      const types = events.map(({ data }) => data.type);
+      expect(types).toContain('prompt_requested');
+      expect(types.indexOf('prompt_expired')).toBeLessThan(types.indexOf('tool_finished'));
+      expect(types.indexOf('prompt_expired')).toBeGreaterThan(types.indexOf('prompt_requested'));
+      expect(lastOf(events).data.content[0]?.text).toBe('It said: done without an answer');
+    },
+  );
 
   test('that is plain tells its agent that nobody can be asked', async () => {
     const questions = [{ id: 'q', type: 'yes_no', text: 'Really?' }];

@@ -3,7 +3,7 @@ import type { ElicitRequestFormParams, ElicitResult } from '@modelcontextprotoco
 import type { PromptOutcome, Question, QuestionAnswer } from '../tools/tool.ts';
 import { oneLine } from './failure.ts';
 
-type Ask = (questions: readonly Question[]) => Promise<PromptOutcome>;
+type Ask = (questions: readonly Question[], withdrawn: AbortSignal) => Promise<PromptOutcome>;
 type Property = ElicitRequestFormParams['requestedSchema']['properties'][string];
 
 /** So many questions a person is asked for one form, and so many of them at once; so many choices each may have. */
@@ -20,15 +20,19 @@ const deepestForm = 10;
 /** No answer is compared with so many names of choices by a person. */
 const mostNamedChoices = 500;
 
-/** Puts the form to the person, question by question. Nobody is asked what is more than a person can answer. */
+/**
+ * Puts the form to the person, question by question, until it is withdrawn. Nobody is asked what is more than a person can
+ * answer.
+ */
 export async function elicit(
   server: string,
   asked: ElicitRequestFormParams,
   ask: Ask,
+  withdrawn: AbortSignal,
 ): Promise<ElicitResult> {
   if (!isBearable(asked)) return { action: 'cancel' };
   const properties = Object.entries(asked.requestedSchema.properties);
-  if (properties.length === 0) return await confirm(server, asked.message, ask);
+  if (properties.length === 0) return await confirm(server, asked.message, ask, withdrawn);
   // The names are the server's: `__proto__` is one like others.
   const content: Record<string, string | number | boolean | string[]> = Object.create(null);
   for (let start = 0; start < properties.length; start += mostQuestions) {
@@ -36,7 +40,8 @@ export async function elicit(
     const questions = batch.map(([name, property], at) =>
       questionOf(server, asked, `q${start + at + 1}`, name, property),
     );
-    const outcome = await ask(questions);
+    if (withdrawn.aborted) return { action: 'cancel' };
+    const outcome = await ask(questions, withdrawn);
     if (outcome.status === 'declined') return { action: 'decline' };
     if (outcome.status !== 'answered') return { action: 'cancel' };
     for (const [at, [name, property]] of batch.entries()) {
@@ -70,8 +75,14 @@ function isShallow(value: unknown, deepest: number): boolean {
   return true;
 }
 
-async function confirm(server: string, message: string, ask: Ask): Promise<ElicitResult> {
-  const outcome = await ask([{ id: 'confirm', type: 'yes_no', text: textOf(server, message) }]);
+async function confirm(
+  server: string,
+  message: string,
+  ask: Ask,
+  withdrawn: AbortSignal,
+): Promise<ElicitResult> {
+  const question = { id: 'confirm', type: 'yes_no', text: textOf(server, message) } as const;
+  const outcome = await ask([question], withdrawn);
   if (outcome.status !== 'answered') return { action: outcome.status === 'declined' ? 'decline' : 'cancel' };
   return outcome.answers[0]?.yes ? { action: 'accept', content: {} } : { action: 'decline' };
 }

@@ -1,5 +1,7 @@
 /** MCP servers that do what no good one does: the agent goes on without them, and is told why. */
+
 import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -118,6 +120,27 @@ test('one that asks a person without end has some of its questions put before th
   expect((await answer).content).toBe('all answered');
   expect(asked).toBe(20);
 });
+
+test.each(['withdraws', 'forgets'])(
+  'one that %s its question has the person asked no longer',
+  async (deed) => {
+    const workspacePath = testWorkspace();
+    const mcp = testMcp({ curious: hostile(deed) });
+    const tools = await mcp.tools({ workspacePath });
+    const told: string[] = [];
+    const { context } = testContext(workspacePath, {
+      ask: async (_questions, withdrawn) => {
+        told.push('asked');
+        if (withdrawn) await once(withdrawn, 'abort');
+        told.push('withdrawn');
+        return { status: 'expired' };
+      },
+    });
+    const { content } = await call(tools, 'mcp_curious_act', {}, context);
+    expect(content).toBe('done without an answer');
+    expect(told).toEqual(['asked', 'withdrawn']);
+  },
+);
 
 test('one that crashes in a call is told to the model, and is there again at the next use', async () => {
   const workspacePath = testWorkspace();

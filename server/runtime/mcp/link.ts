@@ -44,7 +44,7 @@ export interface LinkParts {
   /** The connection is no more. */
   readonly onLost: (error: Error) => void;
   /** The server has a question for a person. */
-  readonly onElicit: (asked: ElicitRequestFormParams) => Promise<ElicitResult>;
+  readonly onElicit: (asked: ElicitRequestFormParams, withdrawn: AbortSignal) => Promise<ElicitResult>;
 }
 
 /** An open connection. */
@@ -120,8 +120,8 @@ function newClient(target: Target, parts: LinkParts, mode: 'legacy' | 'auto'): C
   const uri = pathToFileURL(parts.workspacePath).href;
   if (local)
     client.setRequestHandler('roots/list', () => ({ roots: [{ uri, name: basename(parts.workspacePath) }] }));
-  client.setRequestHandler('elicitation/create', async ({ params }) =>
-    params.mode === 'url' ? { action: 'decline' } : await parts.onElicit(params),
+  client.setRequestHandler('elicitation/create', async ({ params }, { mcpReq: { signal } }) =>
+    params.mode === 'url' ? { action: 'decline' } : await parts.onElicit(params, signal),
   );
   return client;
 }

@@ -76,8 +76,10 @@ export interface ServerParts {
 interface Call {
   readonly context: ToolContext;
   readonly clock: CallClock;
-  /** How many of its questions a person has not answered yet. */
-  questions: number;
+  /** Those of its questions that a person has not answered yet. */
+  readonly questions: Set<Promise<unknown>>;
+  /** Aborts when the call has its answer. */
+  readonly over: AbortController;
 }
 
 export class ConnectedServer {
@@ -174,7 +176,7 @@ export class ConnectedServer {
       this.#parts.times.callSilenceMs,
       this.#parts.times.callTotalMs,
     );
-    const call = { context, clock, questions: 0 };
+    const call = { context, clock, questions: new Set<Promise<unknown>>(), over: new AbortController() };
     // Each piece is stored with the run: a server that reports without end fills no database.
     const shown = new PacedProgress(context.progress);
     this.#calls.add(call);
@@ -208,6 +210,9 @@ export class ConnectedServer {
       shown.flush();
       clock.stop();
       this.#keepAwake();
+      // What it still asks is asked for a call that is over: the run goes on once that is told.
+      call.over.abort();
+      await Promise.allSettled(call.questions);
     }
   }
 
@@ -336,19 +341,21 @@ export class ConnectedServer {
       onListChanged: () => {
         this.#stale = true;
       },
-      onElicit: (asked: ElicitRequestFormParams) => this.#elicit(asked),
+      onElicit: (asked: ElicitRequestFormParams, withdrawn: AbortSignal) => this.#elicit(asked, withdrawn),
     };
   }
 
   /** Only a call of which there is one at work has a person behind it that can be named. */
-  async #elicit(asked: ElicitRequestFormParams): Promise<ElicitResult> {
+  async #elicit(asked: ElicitRequestFormParams, withdrawn: AbortSignal): Promise<ElicitResult> {
     const [call, ...others] = this.#calls;
-    if (!call || others.length > 0 || call.questions === mostQuestions) return { action: 'cancel' };
-    call.questions += 1;
+    if (!call || others.length > 0 || call.questions.size === mostQuestions) return { action: 'cancel' };
+    const signal = AbortSignal.any([withdrawn, call.over.signal]);
+    const question = call.clock.pause(() => elicit(this.#parts.name, asked, call.context.ask, signal));
+    call.questions.add(question);
     try {
-      return await call.clock.pause(() => elicit(this.#parts.name, asked, call.context.ask));
+      return await question;
     } finally {
-      call.questions -= 1;
+      call.questions.delete(question);
     }
   }
 

@@ -105,22 +105,30 @@ function waitAgain(scope: RunScope, id: string, status: 'waiting_permission' | '
   return (events: readonly NumberedEvent[]) => scope.transcript.changeStatus(scope, status, events);
 }
 
-/** Asks a person the agent's questions; `stored` are those that a dead process has asked already. */
+interface AskedPrompt {
+  readonly questions: readonly Question[];
+  /** Aborts when nobody waits for an answer any more. */
+  readonly withdrawn?: AbortSignal | undefined;
+  /** Those that a dead process has asked already. */
+  readonly stored: StoredQuestion<PromptRequest> | null;
+}
+
+/** Asks a person the agent's questions. */
 export async function askPrompt(
   scope: RunScope,
   log: EventLog,
   toolCallId: string,
-  questions: readonly Question[],
-  stored: StoredQuestion<PromptRequest> | null,
+  { questions, withdrawn, stored }: AskedPrompt,
 ): Promise<PromptOutcome> {
   if (scope.onUnanswered === 'deny') return { status: 'unasked' };
   const question = stored ?? (await openPrompt(scope, log, toolCallId, questions));
   const { request } = question;
   if (stored && !stored.told) await log.commit([], waitAgain(scope, request.id, 'waiting_prompt'));
-  const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {
+  const look = async () => {
     const current = await scope.transcript.readPrompt(request.id);
     return current.status === 'pending' ? null : current;
-  });
+  };
+  const answer = await waitFor(scope, Date.parse(request.expires_at), look, withdrawn);
   if (scope.signal.aborted) return { status: 'cancelled' };
   const current = answer ?? (await scope.transcript.expirePrompt(request.id));
   if (!question.told) await tellEnd(scope, log, request.id, promptEnd(current, toolCallId));
@@ -147,15 +155,21 @@ function promptEnd({ id, status }: PromptRequest, toolCallId: string) {
   return { type: 'prompt_expired', request_id: id, tool_call_id: toolCallId } as const;
 }
 
-/** Looks each time the run is woken; null when the time is over or the run is stopped. */
-async function waitFor<T>(scope: RunScope, until: number, look: () => Promise<T | null>): Promise<T | null> {
-  while (!scope.signal.aborted) {
+/** Looks each time the run is woken; null when the time is over, the run is stopped, or nobody waits any more. */
+async function waitFor<T>(
+  scope: RunScope,
+  until: number,
+  look: () => Promise<T | null>,
+  withdrawn?: AbortSignal,
+): Promise<T | null> {
+  const signal = withdrawn ? AbortSignal.any([scope.signal, withdrawn]) : scope.signal;
+  while (!signal.aborted) {
     const ticket = scope.hub.ticket(scope.runId);
     try {
       const found = await look().catch(unlessStoreFails);
       if (found) return found;
       if (scope.clock.now().getTime() >= until) return null;
-      await ticket.wait(scope.signal);
+      await ticket.wait(signal);
     } finally {
       ticket.drop();
     }

@@ -234,7 +234,8 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
       await scope.transcript.addUsage(scope, spending, 'run');
       spend(gathered, spending);
     },
-    ask: (questions) => askPrompt(scope, log, call.id, questions, prompts.shift() ?? null),
+    ask: (questions, withdrawn) =>
+      askPrompt(scope, log, call.id, { questions, withdrawn, stored: prompts.shift() ?? null }),
     agents: {
       run: (errand) =>
         runSubAgent(scope, log, { toolCallId: call.id, key: `${steps} ${call.id}`, progress }, errand),

@@ -98,8 +98,8 @@ export interface ToolContext {
   readonly signal: AbortSignal;
   /** Takes output as it arrives; it is shown to people, not to the model. */
   readonly progress: (text: string) => void;
-  /** Puts questions to a person; the runtime builds the bridge. */
-  readonly ask: (questions: readonly Question[]) => Promise<PromptOutcome>;
+  /** Puts questions to a person; the runtime builds the bridge. They expire where `withdrawn` aborts: nobody waits for them. */
+  readonly ask: (questions: readonly Question[], withdrawn?: AbortSignal) => Promise<PromptOutcome>;
   /** Told what a model that a tool has asked used; it counts for the run. Absent where nobody counts. */
   readonly spent?: (spending: SpentByCall) => Promise<void>;
   /** Has another agent do an errand, and brings back its answer; absent where none can be started. */

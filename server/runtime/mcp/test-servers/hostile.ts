@@ -103,6 +103,7 @@ function call(id: number | string, name: string, progressToken: string | undefin
       send({ id: `form${at}`, method: 'elicitation/create', params: { message: 'Sure?', requestedSchema } });
     return;
   }
+  if (deed === 'withdraws' || deed === 'forgets') return void loseInterest(id);
   if (deed === 'silent') return;
   if (deed === 'slow') return void slow(id, progressToken);
   if (deed === 'chatters') chatter(progressToken);
@@ -110,6 +111,18 @@ function call(id: number | string, name: string, progressToken: string | undefin
   const text = deed === 'talkative' ? 'x'.repeat(1_000_000) : `${name} is done`;
   const environment = deed === 'tells-environment' ? JSON.stringify(process.env) : text;
   send({ id, result: { content: [{ type: 'text', text: environment }] } });
+}
+
+/** Asks, and wants no answer any more a moment later: it says so, and works on, or it simply has done the call by then. */
+async function loseInterest(id: number | string): Promise<void> {
+  const requestedSchema = { type: 'object', properties: { sure: { type: 'boolean' } } };
+  send({ id: 'lost', method: 'elicitation/create', params: { message: 'Sure?', requestedSchema } });
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  if (deed === 'withdraws') {
+    send({ method: 'notifications/cancelled', params: { requestId: 'lost' } });
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  send({ id, result: { content: [{ type: 'text', text: 'done without an answer' }] } });
 }
 
 /** Longer than a call may be silent, but never silent for so long. Others come meanwhile, on a busy machine too. */
