@@ -119,6 +119,13 @@ describe('a run of the demonstration', () => {
     expect(done.usage.input_tokens).toBeGreaterThan(10);
   });
 
+  test('is refused where another has come after the one that it was to follow', async () => {
+    const after = (afterRun: number) => runtime.start(query('Hello', { afterRun }));
+    await watch((await after(0)).runId);
+    await expect(after(0)).rejects.toMatchObject({ name: 'SessionMoved' });
+    await watch((await after(1)).runId);
+  });
+
   test('waits its turn on a busy session, and stands behind what went before', async () => {
     const first = await runtime.start(query('First.'));
     const second = await runtime.start(query('Second.'));

@@ -87,6 +87,8 @@ export function createMemoryTranscript(): MemoryTranscript {
   };
   const openRuns = (sessionId: string) =>
     [...runs.values()].filter((run) => run.sessionId === sessionId && !run.outcome);
+  const newestRun = (sessionId: string) =>
+    [...runs.values()].findLast((run) => run.sessionId === sessionId)?.runNumber ?? 0;
   const filesOf = (sessionId: string) => {
     const files = seen.get(sessionId) ?? new Map<string, SeenFile>();
     seen.set(sessionId, files);
@@ -108,8 +110,7 @@ export function createMemoryTranscript(): MemoryTranscript {
   return {
     async beginRun(run) {
       const { id, sessionId, messages: prompt, queueLimit, events, approval, afterRun } = run;
-      const inSession = [...runs.values()].filter((one) => one.sessionId === sessionId);
-      if (afterRun !== undefined && (inSession.at(-1)?.runNumber ?? 0) !== afterRun)
+      if (afterRun !== undefined && afterRun !== newestRun(sessionId))
         throw Object.assign(new Error('Another run has come.'), { name: 'SessionMoved' });
       // One of them is at work; the others wait.
       if (openRuns(sessionId).length > queueLimit)
