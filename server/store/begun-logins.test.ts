@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Reach } from './store.ts';
+import { waiting } from './test-locks.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 const anybody = { userId: null };
@@ -123,18 +124,9 @@ describeStores('What was begun', (store, engine) => {
         // What a reply comes to last.
         await holder('audit_head').forUpdate().first();
         const both = [store().deviceLogins.reply(reach, userCode, 'allow', now())];
-        const waiting = (count: number) =>
-          expect
-            .poll(() =>
-              engine
-                .sql()('pg_stat_activity')
-                .where({ wait_event_type: 'Lock', datname: engine.sql().raw('current_database()') })
-                .pluck('pid'),
-            )
-            .toHaveLength(count);
-        await waiting(1);
+        await expect.poll(() => waiting(engine.sql())).toBe(1);
         const ending = store().logins.endAll(reach.userId, anybody);
-        await waiting(2);
+        await expect.poll(() => waiting(engine.sql())).toBe(2);
         return { both: [...both, ending] };
       });
       expect(await Promise.all(held.both)).toEqual(['replied', undefined]);

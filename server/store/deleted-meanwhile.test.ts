@@ -1,7 +1,7 @@
 /** What is made in something while somebody else deletes that: it is refused as if it had come later. */
-import type { Knex } from 'knex';
 import { expect, it, vi } from 'vitest';
 import type { Reach, Store } from './store.ts';
+import { waiting } from './test-locks.ts';
 import { describeStore, newAccount } from './test-stores.ts';
 
 interface Place {
@@ -52,11 +52,3 @@ describeStore('postgresql', 'What somebody deletes at this moment', (store, engi
     expect(await making).toMatchObject({ code: 'not_found' });
   });
 });
-
-/** How many wait for what another one holds. */
-async function waiting(sql: Knex): Promise<number> {
-  const pids = await sql('pg_stat_activity')
-    .where({ wait_event_type: 'Lock', datname: sql.raw('current_database()') })
-    .pluck('pid');
-  return pids.length;
-}

@@ -1,17 +1,9 @@
 /** Jobs as they are made: the same address at once, and what quotas have to say, on both engines. */
-import type { Knex } from 'knex';
 import { expect, it, vi } from 'vitest';
 import type { QuotaLimits } from '../contract/api.ts';
 import type { Reach } from './store.ts';
+import { waiting } from './test-locks.ts';
 import { describeStores, newAccount } from './test-stores.ts';
-
-/** How many of a PostgreSQL wait for the row of another one. */
-async function waiting(sql: Knex): Promise<number> {
-  const pids = await sql('pg_stat_activity')
-    .where({ wait_event_type: 'Lock', datname: sql.raw('current_database()') })
-    .pluck('pid');
-  return pids.length;
-}
 
 describeStores('Adding documents', (store, engine) => {
   const exceeded = { code: 'quota_exceeded' };

@@ -1,11 +1,11 @@
 /** Jobs that take documents in, as processes work on them: the same on both engines, with the loop that does the work. */
-import type { Knex } from 'knex';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { Embedder } from '../knowledge/embedder.ts';
 import { createParsers, type Ingestion, startIngestion } from '../knowledge/knowledge.ts';
 import { createLog } from '../log.ts';
 import type { OutboundFetch } from '../outbound/outbound.ts';
 import type { Reach, Store } from './store.ts';
+import { waiting } from './test-locks.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 const log = createLog('silent');
@@ -32,14 +32,6 @@ function embedderOf(identity: string) {
 }
 
 const nothing: OutboundFetch = () => Promise.reject(new Error('Nothing is fetched here.'));
-
-/** How many of a PostgreSQL wait for the row of another one. */
-async function waiting(sql: Knex): Promise<number> {
-  const pids = await sql('pg_stat_activity')
-    .where({ wait_event_type: 'Lock', datname: sql.raw('current_database()') })
-    .pluck('pid');
-  return pids.length;
-}
 
 describeStores('Taking documents in', (store, engine) => {
   let ada: Reach;

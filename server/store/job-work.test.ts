@@ -3,6 +3,7 @@ import { expect, test, vi } from 'vitest';
 import type { JobCreate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import type { Reach } from './store.ts';
+import { waiting } from './test-locks.ts';
 import { beginRun, noUsage } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
@@ -71,12 +72,7 @@ describeStores('A run of a job', (store, engine) => {
     const sql = engine.sql();
     // SQLite has one writer: there is no such moment.
     if (engine.dialect === 'sqlite') return [await first(), await second()];
-    const waits = (count: number) =>
-      vi.waitFor(async () => {
-        const waiting = sql('pg_stat_activity').where({ wait_event_type: 'Lock' });
-        const pids = await waiting.whereRaw('datname = current_database()').pluck('pid');
-        expect(pids).toHaveLength(count);
-      }, patience);
+    const waits = (count: number) => vi.waitFor(async () => expect(await waiting(sql)).toBe(count), patience);
     const { changes } = await sql.transaction(async (holding) => {
       // What was done is told at the very end, one transaction after the other.
       await holding('workspace_streams').where({ workspace_id: workspaceId }).forUpdate().first();

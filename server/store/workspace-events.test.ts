@@ -2,6 +2,7 @@ import { expect, it, vi } from 'vitest';
 import type { WorkspaceEvent } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import type { Reach, Store } from './store.ts';
+import { waiting } from './test-locks.ts';
 import { patiently } from './test-patience.ts';
 import { beginRun, chunk, endRun } from './test-runs.ts';
 import { describeStore, describeStores, newAccount } from './test-stores.ts';
@@ -149,16 +150,12 @@ describeStore('postgresql', 'The old events of several workspaces', (store, engi
       await store().sessions.create(reach, { workspace_id });
       engine.clock.advance(1000);
     }
-    const waiting = async () => {
-      const lines = engine.sql()('pg_stat_activity').where({ wait_event_type: 'Lock' });
-      return (await lines.where('datname', engine.sql().raw('current_database()')).pluck('pid')).length;
-    };
     const both = await engine.sql().transaction(async (held) => {
       await held('workspace_streams').where({ workspace_id: last }).forUpdate();
       const forgetting = store().runs.pruneEvents(engine.clock.now());
-      await vi.waitFor(async () => expect(await waiting()).toBe(1), { timeout: 60_000 });
+      await vi.waitFor(async () => expect(await waiting(engine.sql())).toBe(1), { timeout: 60_000 });
       const telling = tellAll(reach);
-      await vi.waitFor(async () => expect(await waiting()).toBe(2), { timeout: 60_000 });
+      await vi.waitFor(async () => expect(await waiting(engine.sql())).toBe(2), { timeout: 60_000 });
       return [forgetting, telling];
     });
     const ended = await Promise.allSettled(both);
