@@ -81,7 +81,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'plan-steps': ['contract'],
   scopes: ['contract'],
   scheduler: ['outbound', ...open],
-  maintenance: ['store', 'server-settings', 'identity', 'knowledge', 'outbound', ...open],
+  maintenance: ['store', 'config', 'server-settings', 'identity', 'knowledge', 'outbound', ...open],
   outbound: ['contract'],
   'embedder-choice': ['knowledge', 'store', ...open],
   'model-catalogs': ['config', 'store', 'outbound', ...open],

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { findExecutable } from '../runtime/processes/executable.ts';
-import { loadMasterKey } from './master-key.ts';
+import { beginRotation, endRotation, loadMasterKey } from './master-key.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -107,6 +107,18 @@ test.skipIf(!findExecutable('strace'))(
     expect(events).toEqual(Array.from({ length: 3 }, () => ['named', 'on the disk', 'used']).flat());
   },
 );
+
+test('whoever ends a rotation late leaves the key that has taken over meanwhile, and the one it takes over from', async () => {
+  const { path } = await loadMasterKey(inFolder());
+  const keys = await beginRotation(path);
+  await endRotation(path, keys);
+  const next = await beginRotation(path);
+  await endRotation(path, keys);
+  expect((await loadMasterKey(inFolder())).keys).toEqual(next);
+  await endRotation(path, next);
+  await endRotation(path, keys);
+  expect((await loadMasterKey(inFolder())).keys).toEqual(next.slice(0, 1));
+});
 
 async function written(text: string): Promise<string> {
   const file = join(folder, 'configured.key');

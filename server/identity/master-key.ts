@@ -75,7 +75,10 @@ export function followMasterKey({ keys, path }: Pick<MasterKey, 'keys' | 'path'>
   };
 }
 
-/** Makes another key the one that seals; the one before it still opens. One that has begun to take over goes on. */
+/**
+ * Makes another key the one that seals; the one before it still opens. One that has begun to take over goes on. Of
+ * those who begin at once one waits for the other (`rotate-master-key.ts`): each would replace the other's new key.
+ */
 export async function beginRotation(path: string): Promise<readonly Buffer[]> {
   const { keys } = await existing(path);
   if (keys.length === 2) return keys;
@@ -83,9 +86,10 @@ export async function beginRotation(path: string): Promise<readonly Buffer[]> {
   return (await existing(path)).keys;
 }
 
-/** Forgets the key that only opened. */
+/** Forgets the key that only opened, unless somebody else has done so, and may have made another one the first. */
 export async function endRotation(path: string, [first]: readonly Buffer[]): Promise<void> {
-  if (first) await replaceKeys(path, [first]);
+  const { keys } = await existing(path);
+  if (first && keys.length === 2 && keys[0]?.equals(first)) await replaceKeys(path, [first]);
 }
 
 /** The file is whole, old or new, whatever is interrupted; what it belongs to, and who may read it, stays. */

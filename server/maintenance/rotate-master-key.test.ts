@@ -1,8 +1,10 @@
 /** Another master key, while real servers are at work: no request fails, and the old key is of no use afterwards. */
-import { copyFile, readFile, stat, writeFile } from 'node:fs/promises';
+import { watch } from 'node:fs';
+import { copyFile, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import knex from 'knex';
-import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { withLock } from '../config/config.ts';
 import { startServer, temporaryFolder } from '../server-process.ts';
 import { sealedColumns } from '../store/sealed-values.ts';
 import { newDatabase, newMasterKey } from '../test-database.ts';
@@ -87,6 +89,38 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       await startServer({ folder, variables });
     },
   );
+});
+
+test('rotations at once make one new key, which opens what any of them has sealed', async () => {
+  const folder = await temporaryFolder();
+  const settings = { databaseUrl: null, dataDirectory: join(folder, 'data'), masterKeyFile: null };
+  const server = await startServer({ folder });
+  const { text } = await post(server.url, server.key, 'before');
+  await server.stop();
+  const { dataDirectory } = settings;
+  const keyFile = join(dataDirectory, 'master.key');
+  const oldKey = await readFile(keyFile, 'utf8');
+  const names = new Set<string | null>();
+  const watcher = watch(dataDirectory, (_, name) => void names.add(name));
+  onTestFinished(() => watcher.close());
+  // Each asks for the lock again and again under another name, and touches the key only once it has it.
+  const rotations = await withLock(dataDirectory, 'master.key', async () => {
+    const some = Array.from({ length: 3 }, () => rotateMasterKey(settings));
+    await vi.waitUntil(
+      () => [...names].filter((name) => name?.startsWith('master.key.lock.')).length > 3,
+      60_000,
+    );
+    expect(await readFile(keyFile, 'utf8')).toBe(oldKey);
+    return { some };
+  });
+  await Promise.all(rotations.some);
+  // One key is left, and no lock and no draft beside it.
+  expect(await readFile(keyFile, 'utf8')).toMatch(/^[\w+/]{43}=\n$/);
+  expect((await readdir(dataDirectory)).filter((name) => name.startsWith('master.key'))).toEqual([
+    'master.key',
+  ]);
+  const again = await startServer({ folder });
+  expect((await post(again.url, server.key, 'before')).text).toBe(text);
 });
 
 async function post(url: string, token: string, key: string) {

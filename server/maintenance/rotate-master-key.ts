@@ -1,5 +1,8 @@
 /** Gives an installation another master key while its servers are at work. */
+import { realpath } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { withLock } from '../config/config.ts';
 import { beginRotation, createSealing, endRotation, idOf, loadMasterKey } from '../identity/identity.ts';
 import type { ServerSettings } from '../server-settings/server-settings.ts';
 import type { SealedValues } from '../store/store.ts';
@@ -17,7 +20,8 @@ const stragglersMs = 2000;
 
 /**
  * The new key joins the old one in the file, which every server looks at again before it seals or opens something; then
- * all that is sealed is sealed anew; then the old key goes. Interrupted anywhere, it is done to the end by another call.
+ * all that is sealed is sealed anew; then the old key goes. Interrupted anywhere, it is done to the end by another call;
+ * several calls at once make one new key.
  */
 export async function rotateMasterKey(
   settings: Installation & Pick<ServerSettings, 'masterKeyFile'>,
@@ -25,17 +29,23 @@ export async function rotateMasterKey(
   const store = await openInstallation(settings);
   try {
     const { path } = await loadMasterKey({ ...settings, database: store.dialect });
-    const keys = await beginRotation(path);
+    const keys = await alone(path, () => beginRotation(path));
     const reseal = () => sealAnew(store.sealedValues, keys);
     let resealed = await reseal();
     await sleep(stragglersMs);
     resealed += await reseal();
-    await endRotation(path, keys);
+    await alone(path, () => endRotation(path, keys));
     // The keys are still in hand here, whatever came in between.
     return { keyFile: path, resealed: resealed + (await reseal()) };
   } finally {
     await store.close();
   }
+}
+
+/** While nobody else changes the file of the key. */
+async function alone<T>(path: string, change: () => Promise<T>): Promise<T> {
+  const place = await realpath(path);
+  return await withLock(dirname(place), basename(place), change);
 }
 
 async function sealAnew(values: SealedValues, keys: readonly Buffer[]): Promise<number> {
