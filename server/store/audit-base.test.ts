@@ -3,10 +3,12 @@ import type { Knex } from 'knex';
 import { expect, it } from 'vitest';
 import { createLog } from '../log.ts';
 import type { WrittenAnchor } from './audit-anchors.ts';
+import { differingAnchor } from './audit-verification.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
 import type { Store } from './store.ts';
-import { describeStores, reachOfNobody, type TestEngine } from './test-stores.ts';
+import { waiting } from './test-locks.ts';
+import { describeStore, describeStores, reachOfNobody, type TestEngine } from './test-stores.ts';
 
 const dayMs = 24 * 3_600_000;
 
@@ -120,6 +122,48 @@ describeStores('What the audit log forgets', (store, engine) => {
     expect(await store().auditLogs.prune(new Date(0))).toBe(1);
     expect((await sequences())[0]).toBe(oldest + 1);
     expect((await verify()).valid).toBe(true);
+  });
+});
+
+describeStore('postgresql', 'What the audit log forgets while it is read', (store, engine) => {
+  type Written = Pick<WrittenAnchor, 'sequence' | 'hash'>;
+  it.each<[string, (old: Written, last: Written) => Promise<unknown>, unknown]>([
+    ['held against one head', (old) => store().auditLogs.differs(old), null],
+    [
+      'held against all heads',
+      async (old, last) => {
+        const database = openedAsService(engine);
+        try {
+          return await database.read('installation', (sql) => differingAnchor(sql, [old], last));
+        } finally {
+          await database.close();
+        }
+      },
+      null,
+    ],
+    [
+      'asked for the entry of a restore',
+      async (old) => {
+        const lost = { sequence: 1_000_000, hash: 'e'.repeat(64) };
+        const [first] = await store().auditLogs.counting([lost, { ...old, restored: true }]);
+        return first?.hash === old.hash;
+      },
+      true,
+    ],
+  ])('is not missing, %s', async (_, look, seen) => {
+    engine.clock.advance(Date.now() - 500 * dayMs - engine.clock.now().getTime());
+    const old = await recordSome(store(), 'old', 1);
+    const last = await recordSome(store(), 'old', 1);
+    const looked = await engine.sql().transaction(async (sql) => {
+      await sql.raw('lock table audit_entries in access exclusive mode');
+      // It has read the base, and waits for the entries.
+      const looking = look(old, last);
+      await expect.poll(() => waiting(engine.sql())).toBe(1);
+      await sql('audit_base').update({ sequence: last.sequence, hash: last.hash });
+      await sql('audit_entries').where('sequence', '<=', last.sequence).delete();
+      return { looking };
+    });
+    expect(await looked.looking).toBe(seen);
   });
 });
 

@@ -24,6 +24,15 @@ export async function readBase(sql: Knex): Promise<Anchor> {
   return { sequence: row.sequence, hash: row.hash };
 }
 
+/** What is seen while the log forgets nothing: an entry that went between the base and the look at it is none that is missing. */
+export async function whileBaseStands<Seen>(sql: Knex, look: (base: Anchor) => Promise<Seen>): Promise<Seen> {
+  for (;;) {
+    const base = await readBase(sql);
+    const seen = await look(base);
+    if ((await readBase(sql)).sequence === base.sequence) return seen;
+  }
+}
+
 /** What an entry says of a base that has moved; whether it is this one is what a verification asks. */
 export function namesBase({ action, after }: AuditRow, base: Anchor): boolean {
   return action === pruned && after === JSON.stringify(valuesOf(base));

@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import { entryBehind } from './audit.ts';
 import type { WrittenAnchor } from './audit-anchors.ts';
-import { readBase } from './audit-base.ts';
+import { whileBaseStands } from './audit-base.ts';
 import type { Anchor, AuditHead, AuditRow } from './audit-chain.ts';
 
 const restored = 'audit.restore';
@@ -38,8 +38,9 @@ export async function countingAnchors(sql: Knex, anchors: readonly WrittenAnchor
 
 /** Of an entry that is no longer kept the log says nothing: heads before it are as old. */
 async function tellsRestore(sql: Knex, { sequence, hash }: Anchor): Promise<boolean> {
-  const base = await readBase(sql);
-  if (sequence <= base.sequence) return sequence < base.sequence || hash === base.hash;
-  const row = await sql<AuditRow>('audit_entries').where({ sequence }).first('hash', 'action');
-  return row?.hash === hash && row.action === restored;
+  return whileBaseStands(sql, async (base) => {
+    if (sequence <= base.sequence) return sequence < base.sequence || hash === base.hash;
+    const row = await sql<AuditRow>('audit_entries').where({ sequence }).first('hash', 'action');
+    return row?.hash === hash && row.action === restored;
+  });
 }

@@ -1,7 +1,7 @@
 /** Whether the audit log is what was recorded: every hash anew, every link, and the heads that were written down. */
 import type { Knex } from 'knex';
 import type { WrittenAnchor } from './audit-anchors.ts';
-import { namesBase, readBase } from './audit-base.ts';
+import { namesBase, readBase, whileBaseStands } from './audit-base.ts';
 import { type Anchor, type AuditRow, hashOfEntry } from './audit-chain.ts';
 import { countingAnchors } from './audit-restore.ts';
 import type { Database } from './database.ts';
@@ -119,11 +119,12 @@ async function strayBeyondHead(sql: Knex): Promise<BrokenPlace | null> {
 
 /** What is wrong where the chain does not hold this entry. */
 export async function anchorFault(sql: Knex, anchor: Anchor): Promise<'truncated' | 'rewritten' | null> {
-  const base = await readBase(sql);
-  if (anchor.sequence <= base.sequence) return contradicts(base, anchor) ? 'rewritten' : null;
-  const row = await sql<AuditRow>('audit_entries').where({ sequence: anchor.sequence }).first('hash');
-  if (row?.hash === anchor.hash) return null;
-  return row ? 'rewritten' : 'truncated';
+  return whileBaseStands(sql, async (base) => {
+    if (anchor.sequence <= base.sequence) return contradicts(base, anchor) ? 'rewritten' : null;
+    const row = await sql<AuditRow>('audit_entries').where({ sequence: anchor.sequence }).first('hash');
+    if (row?.hash === anchor.hash) return null;
+    return row ? 'rewritten' : 'truncated';
+  });
 }
 
 /** Whether a head that was written down is the last entry that is no longer kept, and another. Older ones say nothing. */
@@ -138,7 +139,14 @@ export async function differingAnchor(
   head: Anchor,
 ): Promise<BrokenPlace | null> {
   const anchors = await countingAnchors(sql, written);
-  const base = await readBase(sql);
+  return whileBaseStands(sql, (base) => differingFrom(sql, anchors, { base, head }));
+}
+
+async function differingFrom(
+  sql: Knex,
+  anchors: readonly Anchor[],
+  { base, head }: { readonly base: Anchor; readonly head: Anchor },
+): Promise<BrokenPlace | null> {
   if (anchors.some((anchor) => contradicts(base, anchor)))
     return { sequence: base.sequence, row: null, fault: 'rewritten' };
   const sorted = anchors
