@@ -2,13 +2,15 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { createLog } from '../log.ts';
 import { createMemoryTranscript, type MemoryTranscript } from './memory/memory-transcript.ts';
+import { noUsage } from './models/model.ts';
 import { createRuntime, type Query, type Runtime } from './runtime.ts';
 import { testQuery } from './test-query.ts';
-import type { NumberedEvent } from './transcript.ts';
+import type { NumberedEvent, TakenRun } from './transcript.ts';
 
 let folder: string;
 let transcript: MemoryTranscript;
@@ -201,6 +203,57 @@ describe('a runtime that closes', () => {
     expect((await transcript.readEvents(runId, 0, 100)).at(-1)).toMatchObject({
       name: 'done',
       data: { status: 'interrupted', interrupt_reason: 'shutdown' },
+    });
+  });
+});
+
+describe('a runtime that closes while it takes a run over', () => {
+  test('waits until that run has ended, too', async () => {
+    const lease = { leaseMs: 1000, renewMs: 10 };
+    const options = { demo: true, workspacePath: async () => folder, log: createLog('silent'), lease };
+    // A process that has lost its lease leaves the run as it is.
+    const losing: typeof transcript = {
+      ...transcript,
+      hasEarlierRun: async () => true,
+      renewLeases: async () => [],
+    };
+    const dead = await createRuntime({}, { ...options, transcript: losing });
+    const { runId, sessionId, model } = await dead.start(query('Say hello.'));
+    await expect.poll(() => dead.activeRuns()).toBe(0);
+    await dead.close();
+    const left = await transcript.readEvents(runId, 0, 100);
+    expect(left.at(-1)?.name).not.toBe('done');
+
+    const [taking, taken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { session, userId } = query('');
+    const run: TakenRun = {
+      ...{ runId, sessionId, userId, model, session, runNumber: 1, trigger: 'api', agentSlug: 'coder' },
+      ...{ permissionMode: 'ask', onUnanswered: 'wait', status: 'running', interrupt: 'requested' },
+      ...{ steps: 0, usage: noUsage, cost: null, lastEventId: left.length, committedEventId: 0 },
+      ...{ handedOver: false, resumptions: 0, workspacePlace: null, provisionalTitle: null },
+      ...{ request: null, agent: null },
+    };
+    const slow: typeof transcript = {
+      ...transcript,
+      readLeases: async () => [{ runId, owner: null, renewals: 0 }],
+      takeRun: async () => {
+        taking.resolve();
+        await taken.promise;
+        return run;
+      },
+      readMessages: async (...asked) => {
+        await setTimeout(50);
+        return transcript.readMessages(...asked);
+      },
+    };
+    const closing = await createRuntime({}, { ...options, transcript: slow });
+    await taking.promise;
+    const closed = closing.close();
+    taken.resolve();
+    await closed;
+    expect((await transcript.readEvents(runId, 0, 100)).at(-1)).toMatchObject({
+      name: 'done',
+      data: { status: 'interrupted', interrupt_reason: 'requested' },
     });
   });
 });

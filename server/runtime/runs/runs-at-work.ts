@@ -216,6 +216,8 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       );
   };
 
+  const ended = () => Promise.all([...active.values()].map(({ finished }) => finished));
+
   const keeper = startLeaseKeeper({
     ...parts.lease,
     owner,
@@ -251,8 +253,10 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       closing = true;
       for (const runId of active.keys()) stop(runId);
       await Promise.allSettled(starting.values());
-      await Promise.all([...active.values()].map(({ finished }) => finished));
+      await ended();
       await keeper.stop();
+      // One that was just being taken over has begun meanwhile.
+      await ended();
       // Not before all that it has begun here has ended: another process may begin at once.
       if (handedOver.size > 0) await handOver([...handedOver]);
     },
