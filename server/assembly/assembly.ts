@@ -163,11 +163,13 @@ async function assemble(
     },
   });
   const renewingLogins = new Set<Promise<unknown>>();
+  const loginFlows = createLoginFlows(outbound);
   const mcpServers = createMcpServers({
     ...{ records: store.mcpServers, sealing, log },
     refusalOf: (url) => outbound.refusalOf(url, 'account'),
     loginsOf: (serverId, userId) => {
-      const parts = { logins: store.mcpLogins, sealing, clock, log, renewing: renewingLogins };
+      const { takeBack } = loginFlows;
+      const parts = { logins: store.mcpLogins, sealing, clock, log, renewing: renewingLogins, takeBack };
       return keptLogins(parts, serverId, userId);
     },
   });
@@ -238,7 +240,7 @@ async function assemble(
   const baseUrl = () => settings.publicUrl ?? input.listensAt();
   const mcpLogins = createMcpLogins<Reach>({
     ...{ records: store.mcpLogins, sealing, baseUrl, clock, log },
-    flows: createLoginFlows(outbound),
+    flows: loginFlows,
   });
   const identity = await createIdentity({
     records: store,

@@ -24,6 +24,7 @@ describeStores('A login to an MCP server', (store, { clock, sql }) => {
       clock,
       log: createLog('silent'),
       renewing: new Set<Promise<unknown>>(),
+      takeBack: () => Promise.reject(new Error('the login is kept')),
     };
     const keeper = keptLogins(parts, serverId, userId);
     await keeper.locked(url, async () => {

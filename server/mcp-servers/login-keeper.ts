@@ -29,7 +29,11 @@ export interface KeeperParts {
   readonly log: Log;
   /** The renewals at work in this process. */
   readonly renewing: Set<Promise<unknown>>;
+  readonly takeBack: TakeBack;
 }
+
+/** Asks the authorization server to forget a login. */
+export type TakeBack = (login: string) => Promise<boolean>;
 
 /** A token belongs to the address that it was given for. */
 interface SealedLogin {
@@ -51,6 +55,19 @@ export function sealLogin(sealing: Sealing, serverId: string, userId: string, lo
 /** Throws where it cannot be opened with the master key of this server. */
 export function openLogin(sealing: Sealing, serverId: string, userId: string, sealed: string): SealedLogin {
   return JSON.parse(sealing.open(sealed, rowId(serverId, userId)).toString()) as SealedLogin; // sealed here
+}
+
+/** Whoever wants to be logged out is, whatever becomes of that elsewhere. */
+export async function takenBack(
+  { takeBack, log }: Pick<KeeperParts, 'takeBack' | 'log'>,
+  serverId: string,
+  login: () => string,
+): Promise<void> {
+  try {
+    await takeBack(login());
+  } catch (error) {
+    log.warn({ err: error, mcp_server_id: serverId }, 'a login to an MCP server was not taken back');
+  }
 }
 
 export function keptLogins(parts: KeeperParts, serverId: string, userId: string): KeptLogins {
@@ -109,7 +126,11 @@ export function keptLogins(parts: KeeperParts, serverId: string, userId: string)
       if (!before || before.text === text) return;
       held = null;
       const sealed = sealLogin(sealing, serverId, userId, { url, login: text });
-      await untilSaved(() => logins.renewed(serverId, userId, before.revision, sealed));
+      await untilSaved(async () => {
+        await logins.renewed(serverId, userId, before.revision, sealed);
+        // Logged out meanwhile: what was taken back then was the login of before.
+        if ((await logins.find(serverId, userId)) === null) await takenBack(parts, serverId, () => text);
+      });
     },
     async remove() {
       const before = held;

@@ -4,7 +4,7 @@ import type { Clock } from '../clock.ts';
 import type { McpOauthStart, McpOauthStarted } from '../contract/api.ts';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
-import { openLogin, type StoredLogin, sealLogin } from './login-keeper.ts';
+import { openLogin, type StoredLogin, sealLogin, type TakeBack, takenBack } from './login-keeper.ts';
 import type { OpenedServer } from './opened.ts';
 import type { Sealing } from './stored.ts';
 
@@ -43,7 +43,7 @@ interface Flows {
     attempt: string,
     answer: { readonly code: string; readonly iss?: string | undefined },
   ): Promise<string>;
-  takeBack(login: string): Promise<boolean>;
+  readonly takeBack: TakeBack;
 }
 
 export interface LoginParts<Who> {
@@ -135,24 +135,15 @@ export function createMcpLogins<Who>(parts: LoginParts<Who>): McpLogins<Who> {
     },
     async revoke(who, serverId, userId) {
       const stored = await records.find(serverId, userId);
-      if (stored) await takeBack(parts, serverId, userId, stored);
+      if (stored)
+        await takenBack(
+          { takeBack: flows.takeBack, log },
+          serverId,
+          () => openLogin(sealing, serverId, userId, stored.sealed).login,
+        );
       await records.disconnect(who, serverId);
     },
   };
-}
-
-/** Whoever wants to be logged out is, whatever becomes of that elsewhere. */
-async function takeBack(
-  { sealing, flows, log }: LoginParts<never>,
-  serverId: string,
-  userId: string,
-  { sealed }: StoredLogin,
-): Promise<void> {
-  try {
-    await flows.takeBack(openLogin(sealing, serverId, userId, sealed).login);
-  } catch (error) {
-    log.warn({ err: error, mcp_server_id: serverId }, 'a login to an MCP server was not taken back');
-  }
 }
 
 function noLogin(name: string): Problem {

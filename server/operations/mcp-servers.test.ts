@@ -468,6 +468,31 @@ describe('logins', () => {
     await send('member', 'DELETE', `${path}/${made.id}`);
   });
 
+  test('who logs out while the login is renewed leaves no token behind that is good', async () => {
+    const guarded = await startOauthServer();
+    const made = await make('member', { name: 'left', url: guarded.url });
+    await logIn('member', made.id);
+    guarded.revoke();
+    const [renewing, leftBehind] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    guarded.pauses.after = async ({ path: asked }) => {
+      if (asked !== '/token') return;
+      renewing.resolve();
+      await leftBehind.promise;
+    };
+    const tried = send('member', 'POST', `${path}/${made.id}/test`);
+    await renewing.promise;
+    expect((await send('member', 'DELETE', `${path}/${made.id}/oauth`)).status).toBe(204);
+    const before = guarded.takenBack.length;
+    leftBehind.resolve();
+    await tried;
+    // Both tokens that the renewal has brought, and nothing is renewed with them.
+    expect(guarded.takenBack).toHaveLength(2 * before);
+    expect(new Set(guarded.takenBack).size).toBe(2 * before);
+    const again = await send('member', 'POST', `${path}/${made.id}/test`);
+    expect(again.body).toMatchObject({ ok: false, error: { code: 'login_needed' } });
+    await send('member', 'DELETE', `${path}/${made.id}`);
+  });
+
   test('an attempt is good once, and for nobody who makes one up; who refuses is told so', async () => {
     const guarded = await startOauthServer();
     const made = await make('member', { name: 'once', url: guarded.url });
