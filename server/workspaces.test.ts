@@ -123,12 +123,14 @@ async function rooted(more: Partial<FolderRules> = {}) {
     ...more,
   };
   const forgotten: string[] = [];
+  const gone = new Set<string>();
   const kept = {
+    exists: async (id: string) => !gone.has(id),
     pathOf: async (id: string) => paths.get(id) ?? null,
     forget: async (id: string) => void forgotten.push(id),
   };
   const folders = workspaceFolders(rules, kept, log);
-  return { data, root, paths, folders, forgotten, website: join(root, 'website') };
+  return { data, root, paths, folders, forgotten, gone, website: join(root, 'website') };
 }
 
 test('a path is accepted below a root that the operator lists, by where it really leads, and nowhere else', async () => {
@@ -176,6 +178,16 @@ test('inside the command any folder of the person is taken, and theirs is never 
   await mkdir(join(data, 'workspaces/ws_1'));
   await folders.remove('ws_1');
   expect(await readdir(join(data, 'workspaces'))).toEqual(['ws_1']);
+});
+
+test('a workspace that is opened while it is deleted leaves no folder', async () => {
+  const { data, folders, gone } = await rooted();
+  await folders.open('ws_1');
+  await folders.remove('ws_1');
+  gone.add('ws_1');
+  await expect(folders.open('ws_1')).rejects.toMatchObject({ code: 'workspace_unavailable' });
+  expect(await readdir(join(data, 'workspaces'))).toEqual([]);
+  expect(await folders.open('ws_2')).toBe(join(data, 'workspaces/ws_2'));
 });
 
 test('the folder of a workspace is removed with what another server has left of one, and no other', async () => {

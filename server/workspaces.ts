@@ -55,23 +55,33 @@ export interface WorkspaceFolders {
 interface KeptWorkspaces {
   /** The path of a workspace, which is null where it has a folder of its own. */
   pathOf(workspaceId: string): Promise<string | null>;
+  /** False for one that was deleted. */
+  exists(workspaceId: string): Promise<boolean>;
   /** The folder of one that was deleted is gone. */
   forget(workspaceId: string): Promise<void>;
 }
 
 export function workspaceFolders(
   rules: FolderRules,
-  { pathOf, forget }: KeptWorkspaces,
+  { pathOf, exists, forget }: KeptWorkspaces,
   log: Log,
 ): WorkspaceFolders {
   const { workspacesDirectory, projectFolder } = rules;
   // Looked at each time: a link on the way may lead elsewhere by now, and the operator may have thought better of it.
   const stillAccepted = async (path: string) => (await acceptedFolder(path, rules)) === path;
+  const ownFolder = async (workspaceId: string): Promise<string> => {
+    const isNew = (await realFolder(join(workspacesDirectory, workspaceId))) === null;
+    const folder = await workspaceFolder(workspacesDirectory, workspaceId, log);
+    if (!isNew || (await exists(workspaceId))) return folder;
+    // Made after it was removed with its workspace, it would stay, and nobody would know of it.
+    await removeFolder(workspacesDirectory, workspaceId);
+    throw new Problem('workspace_unavailable', 'This workspace was deleted, and its folder with it.');
+  };
   return {
     accept: (path) => acceptedFolder(path, rules),
     async open(workspaceId) {
       const path = await pathOf(workspaceId);
-      if (path === null) return projectFolder ?? workspaceFolder(workspacesDirectory, workspaceId, log);
+      if (path === null) return projectFolder ?? ownFolder(workspaceId);
       if (await stillAccepted(path)) return path;
       throw new Problem(
         'workspace_unavailable',

@@ -52,7 +52,8 @@ export function foldersOf({ settings, project, log }: ServicesInput, store: Stor
     ownFolders: [dataDirectory, workspacesDirectory, globalConfigDirectory, keyDirectory],
   };
   const pathOf = async (workspaceId: string) => (await store.workspaces.terms(workspaceId))?.path ?? null;
-  return workspaceFolders(rules, { pathOf, forget: store.deletedWorkspaces.forget }, log);
+  const exists = async (workspaceId: string) => (await store.workspaces.terms(workspaceId)) !== null;
+  return workspaceFolders(rules, { pathOf, exists, forget: store.deletedWorkspaces.forget }, log);
 }
 
 /** The settings files of a workspace. In the command they are those that the command itself reads. */
