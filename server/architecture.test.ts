@@ -43,6 +43,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'scheduler',
     'embedder-choice',
     'web-search',
+    'process-name',
     ...open,
   ],
   services: [
@@ -65,6 +66,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'git-owner',
     'given-anew',
     'plan-steps',
+    'process-name',
     'process-stat',
     'storable',
     'text-encoding',
@@ -98,6 +100,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   clock: ['contract'],
   log: ['contract'],
   tracing: [],
+  'process-name': ['process-stat'],
   'process-stat': [],
   'children-at-exit': [],
   storable: [],

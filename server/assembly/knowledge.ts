@@ -15,7 +15,8 @@ import {
 } from '../knowledge/knowledge.ts';
 import { createMemorySearches } from '../memory-search.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import { type FindPassages, hasDied, nameOwner, type Runtime } from '../runtime/runtime.ts';
+import { hasDied, nameOwner } from '../process-name.ts';
+import type { FindPassages, Runtime } from '../runtime/runtime.ts';
 import type { Services } from '../services.ts';
 import type { Reach, Searcher, Spender, SpendingRun, Store } from '../store/store.ts';
 import type { ServicesInput } from './input.ts';

@@ -1,7 +1,8 @@
 /** Begins the runs of jobs, each with the rights that its owner has at that moment. */
 import type { Identity, Principal } from '../identity/identity.ts';
 import { newId } from '../ids.ts';
-import { hasDied, nameOwner, type Query, type Runtime } from '../runtime/runtime.ts';
+import { hasDied, nameOwner } from '../process-name.ts';
+import type { Query, Runtime } from '../runtime/runtime.ts';
 import { type Scheduler, type StartRefusal, startScheduler } from '../scheduler/scheduler.ts';
 import { type ClaimedJobRun, hasRole, type Store } from '../store/store.ts';
 import type { ServicesInput } from './input.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Clock } from '../clock.ts';
 import type { Sealing } from '../identity/identity.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import { hasDied, nameOwner } from '../runtime/runtime.ts';
+import { hasDied, nameOwner } from '../process-name.ts';
 import { openSkillRepositories, repositoryLimits, type SkillRepositoryBook } from '../skills/skills.ts';
 import type { Store } from '../store/store.ts';
 import type { ServicesInput } from './input.ts';

@@ -89,7 +89,6 @@ export { describeModel, isVendorModel, vendorModels } from './providers/catalogu
 export { askShortly, listModels } from './providers/model-lists.ts';
 export type { Asker } from './providers/own-providers.ts';
 export type { Query } from './query.ts';
-export { hasDied, nameOwner } from './runs/lease-owner.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
 export type { RuntimeOptions } from './runtime-options.ts';
 export { checkSkillText } from './skills/check-skill.ts';

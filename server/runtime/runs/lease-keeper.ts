@@ -1,8 +1,8 @@
 /** Keeps the leases of this process's runs, hears of interrupts from other nodes, and takes over the runs of processes that died or stopped. */
 import type { InterruptReason } from '../../contract/api.ts';
 import type { Log } from '../../log.ts';
+import { hasDied } from '../../process-name.ts';
 import type { SeenLease, TakenRun, Transcript } from '../transcript.ts';
-import { hasDied } from './lease-owner.ts';
 
 /** How long a lease is good without renewal, and how often it is renewed. */
 export interface LeaseTimes {

@@ -2,6 +2,7 @@
 import type { InterruptReason } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import { Problem } from '../../problem.ts';
+import { nameOwner } from '../../process-name.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import { createEventLog, type EventLog } from '../events/event-log.ts';
 import type { TitleWriter } from '../prompt/title-writer.ts';
@@ -9,7 +10,6 @@ import type { Asker } from '../providers/own-providers.ts';
 import type { Query } from '../query.ts';
 import type { NewMessage, NumberedEvent, RunEvent, TakenRun } from '../transcript.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
-import { nameOwner } from './lease-owner.ts';
 import { beginningOf, executeRun, type RunStart } from './run.ts';
 import type { Preparing, RunScope } from './run-scope.ts';
 import { abort } from './run-scope-opener.ts';

@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, onTestFinished, test } from 'vitest';
-import { hasDied, nameOwner } from './lease-owner.ts';
+import { hasDied, nameOwner } from './process-name.ts';
 
-const face = new URL('lease-owner.ts', import.meta.url).pathname;
+const face = new URL('process-name.ts', import.meta.url).pathname;
 
 /** A process that says its name and lives until it is told otherwise. */
 async function another(through: readonly string[] = []) {

@@ -1,7 +1,7 @@
 /** Names a process among all that share a database, so that another on the same machine can tell that it has died. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, readlinkSync } from 'node:fs';
-import { processStat } from '../../process-stat.ts';
+import { processStat } from './process-stat.ts';
 
 /** Of a machine or a process that cannot be named: nobody can then say that it has died. */
 const unknown = '-';
