@@ -72,7 +72,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'text-encoding',
     ...open,
   ],
-  config: ['children-at-exit', 'git-owner', 'outbound', ...open],
+  config: ['children-at-exit', 'git-owner', 'outbound', 'process-name', ...open],
   'server-settings': ['config', 'outbound', ...open],
   identity: ['address-place', 'outbound', 'scopes', 'sync-to-disk', ...open],
   knowledge: ['outbound', 'process-stat', 'text-encoding', ...open],

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, onTestFinished, test } from 'vitest';
-import { hasDied, nameOwner } from './process-name.ts';
+import { fateOf, hasDied, nameOwner } from './process-name.ts';
 
 const face = new URL('process-name.ts', import.meta.url).pathname;
 
@@ -32,7 +32,7 @@ function like(owner: string, changes: Readonly<Record<number, string>>): string 
 
 test('a process that lives is not dead, this one included; no two names are alike', () => {
   const mine = nameOwner();
-  expect(hasDied(mine)).toBe(false);
+  expect(fateOf(mine)).toBe('lives');
   expect(nameOwner()).not.toBe(mine);
 });
 
@@ -57,7 +57,7 @@ test.each([
   ['whose start is not known', (owner: string) => like(owner, { 1: '999999', 2: '-' })],
   ['that is named in another way', () => 'a dead process'],
 ])('nobody can say that a process is dead %s', (_, change) => {
-  expect(hasDied(change(nameOwner()))).toBe(false);
+  expect(fateOf(change(nameOwner()))).toBe('unknown');
 });
 
 test('a process of this machine that is not there is dead', () => {

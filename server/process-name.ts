@@ -1,4 +1,4 @@
-/** Names a process among all that share a database, so that another on the same machine can tell that it has died. */
+/** Names a process among all that share a database or a file, so that another on the same machine can tell that it has died. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, readlinkSync } from 'node:fs';
 import { processStat } from './process-stat.ts';
@@ -16,13 +16,18 @@ export function nameOwner(): string {
  * boot, another container, or a system without /proc.
  */
 export function hasDied(owner: string): boolean {
+  return fateOf(owner) === 'died';
+}
+
+/** What can be said of the owner's process from here. */
+export function fateOf(owner: string): 'lives' | 'died' | 'unknown' {
   const [theirMachine, pid, start] = owner.split('/');
   if (start === undefined || start === unknown || theirMachine === unknown || theirMachine !== machine())
-    return false;
+    return 'unknown';
   const now = startOf(Number(pid));
   // Another process may have the number by now; it began later.
-  if (now !== null) return now !== start;
-  return !exists(Number(pid));
+  if (now !== null) return now === start ? 'lives' : 'died';
+  return exists(Number(pid)) ? 'unknown' : 'died';
 }
 
 /**

@@ -135,6 +135,8 @@ test('service config show loads what reads the settings of people, and nothing e
   expect(new Set(parts)).toEqual(
     new Set([
       ...['server/config', 'server/contract', 'server/clock.ts', 'server/git-owner.ts'],
+      // The locks of files name who holds them.
+      ...['server/process-name.ts', 'server/process-stat.ts'],
       ...['node_modules/ajv', 'node_modules/jsonc-parser'],
     ]),
   );

@@ -1,8 +1,9 @@
 /** Locks: one at a time, and none that outlives its process. */
-import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { nameOwner } from '../../process-name.ts';
 import { testProject } from '../test-project.ts';
 import { withLock } from './file-lock.ts';
 
@@ -60,7 +61,25 @@ test('a lock is taken over where each who wanted to take it over died, too', asy
   expect(await readdir(path('locks'))).toEqual([]);
 });
 
-test('a lock of a living process is not', async () => {
+test('a lock of a living process is not, however long that stood still', async () => {
+  const { path } = await testProject();
+  const file = join(path('locks'), 'one.lock');
+  await mkdir(path('locks'));
+  await writeFile(
+    file,
+    JSON.stringify({ token: 'a', owner: nameOwner(), pid: process.pid, host: hostname() }),
+  );
+  const then = Date.now() / 1000 - 3600;
+  await utimes(file, then, then);
+  let isHeld = true;
+  const waiting = withLock(path('locks'), 'one', async () => isHeld);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  isHeld = false;
+  await rm(file);
+  expect(await waiting).toBe(false);
+});
+
+test('a lock of a living process is not while it works', async () => {
   const { path } = await testProject();
   const order: string[] = [];
   await withLock(path('locks'), 'one', async () => {

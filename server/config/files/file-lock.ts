@@ -4,18 +4,21 @@ import { link, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fateOf, nameOwner } from '../../process-name.ts';
 import { makeFolder } from './make-folder.ts';
 
 /** Who holds a lock. */
 interface Holder {
   readonly token: string;
+  /** The process as all on this machine know it; older programs leave it out. */
+  readonly owner?: string;
   readonly pid: number;
   readonly host: string;
 }
 
 /** A change takes milliseconds: who waits longer waits for something that hangs. */
 const patienceMs = 10_000;
-/** Where processes cannot be seen, because they run elsewhere or their number was given away again. */
+/** Where nobody can see whether a process lives, because it runs elsewhere or its number may have been given away again. */
 const staleAfterMs = 30_000;
 
 /** Thrown where a lock is not given back. */
@@ -34,7 +37,8 @@ export class LockError extends Error {
 export async function withLock<T>(folder: string, name: string, action: () => Promise<T>): Promise<T> {
   await makeFolder(folder);
   const file = join(folder, `${name}.lock`);
-  const holder: Holder = { token: randomUUID(), pid: process.pid, host: hostname() };
+  const token = randomUUID();
+  const holder: Holder = { token, owner: nameOwner(), pid: process.pid, host: hostname() };
   await acquire(file, holder);
   try {
     return await action();
@@ -82,6 +86,9 @@ async function removeIfAbandoned(file: string, lock: string, holder: Holder): Pr
 }
 
 async function isAbandoned(file: string, holder: Holder): Promise<boolean> {
+  const fate = fateOf(holder.owner ?? '');
+  // One that stood still, as on a machine that slept, goes on with what it read before.
+  if (fate !== 'unknown') return fate === 'died';
   if (holder.host === hostname() && !isAlive(holder.pid)) return true;
   const age = await ageOf(file);
   return age !== null && age > staleAfterMs;
