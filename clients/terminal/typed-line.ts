@@ -118,15 +118,19 @@ function withoutErased(line: string): string {
   return left.join('');
 }
 
-/** The signal that the terminal is gone comes at about the same time as the end of what is typed there. */
-const signalMs = 200;
+/**
+ * The signal that the terminal is gone comes at about the same time as the end of what is typed there; on a busy machine
+ * later, since the shell above has to end first. Where each key is read, Ctrl+D is one, and no end: longer can be waited.
+ */
+const signalMs = { ofKeys: 5000, ofLines: 200 };
 
 /** Where the person ends the input. A terminal that is gone looks the same, or is an error, and is no answer: what its signal says goes before. */
 function endOf(input: ReadStream, lines: Interface, act: () => void) {
   let timer: NodeJS.Timeout | undefined;
   let over = false;
+  const ms = lines.terminal ? signalMs.ofKeys : signalMs.ofLines;
   const wait = () => {
-    timer ??= setTimeout(act, signalMs);
+    timer ??= setTimeout(act, ms);
   };
   lines.on('error', wait);
   lines.once('close', () => {
