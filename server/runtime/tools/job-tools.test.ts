@@ -60,7 +60,7 @@ describe('a command in the background', () => {
     await start(`sleep ${length} & setsid sleep ${length} & wait`);
     await expect.poll(() => sleepers(length)).toHaveLength(2);
     expect(await kill(1)).toMatchObject({ is_error: false, metadata: { running: false } });
-    expect(sleepers(length)).toEqual([]);
+    await expect.poll(() => sleepers(length)).toEqual([]);
     expect((await kill(1)).is_error).toBe(false);
   });
 
@@ -75,7 +75,7 @@ describe('a command in the background', () => {
     expect((await output(1)).content).toContain(
       '(Ended by job_kill, with its run, or because too many commands were at work.)',
     );
-    expect(sleepers(length)).toHaveLength(1);
+    await expect.poll(() => sleepers(length)).toHaveLength(1);
   });
 
   test('ends with the runtime', async () => {
@@ -84,7 +84,7 @@ describe('a command in the background', () => {
     await start(`sleep ${length}`);
     await expect.poll(() => sleepers(length)).toHaveLength(1);
     await jobs.close();
-    expect(sleepers(length)).toEqual([]);
+    await expect.poll(() => sleepers(length)).toEqual([]);
   });
 
   test('is not there for another session', async () => {
