@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import knex from 'knex';
 import { expect, test } from 'vitest';
+import { lastingPort } from '../contract-tests/lasting-port.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { Message, QueryResponse, Run, Session } from './contract/api.ts';
 import {
@@ -63,14 +64,11 @@ async function expectRefused(client: Client, refusal: { status: number; code: st
   const made: string[] = [];
   // What was begun just before may still find room.
   await expect
-    .poll(
-      async () => {
-        const { status, body } = await client.post('/api/v1/sessions', { title: 'kept' });
-        if (status === 201) made.push(body.id);
-        return { status, code: body.code };
-      },
-      { timeout: 15_000 },
-    )
+    .poll(async () => {
+      const { status, body } = await client.post('/api/v1/sessions', { title: 'kept' });
+      if (status === 201) made.push(body.id);
+      return { status, code: body.code };
+    })
     .toEqual(refusal);
   const query = await client.post('/api/v1/query', { prompt: 'hello' });
   expect({ status: query.status, code: query.body.code }).toEqual(refusal);
@@ -237,7 +235,8 @@ test(
 
 test('while the provider is down a query fails with a clear error, and the next one finds it again', async () => {
   const folder = await temporaryFolder();
-  const first = await startUpstream();
+  const port = String(await lastingPort());
+  const first = await startUpstream('--port', port);
   await writeSettings(folder, {
     ...scriptedSettings(first.url),
     options: { limits: { max_attempts: 1 } },
@@ -250,7 +249,7 @@ test('while the provider is down a query fails with a clear error, and the next 
   const stream = await client.stream('/api/v1/query/stream', { prompt: 'hello' });
   await stream.ended;
   expect(stream.events.at(-1)).toMatchObject({ name: 'error' });
-  const second = await startUpstream('--port', new URL(first.url).port);
+  const second = await startUpstream('--port', port);
   try {
     const answer = await client.post<QueryResponse>('/api/v1/query', { prompt: 'hello' });
     expect(answer).toMatchObject({ status: 200, body: { status: 'completed' } });

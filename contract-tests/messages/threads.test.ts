@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { createServiceClient } from '@service/client';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { lastingPort } from '../lasting-port.ts';
 import { type Server, startServer } from '../start-server.ts';
 import { startUpstream, type Upstream } from '../upstream/start-upstream.ts';
 import { failureOf } from './vendor.ts';
@@ -20,7 +21,7 @@ let sent: { thread?: unknown; messages: unknown[] }[] = [];
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'service-threads-'));
   upstream = await startUpstream();
-  server = await startServer({ folder, upstreamUrl: upstream.url });
+  server = await startServer({ folder, upstreamUrl: upstream.url, port: String(await lastingPort()) });
   operatorKey = server.operatorKey;
 });
 afterAll(async () => {
@@ -37,8 +38,7 @@ async function restart(): Promise<void> {
   const { port } = new URL(server.url);
   await server.stop();
   const again = { folder, port, upstreamUrl: upstream.url, firstStart: false };
-  // A connection of another program may have the port for a moment.
-  server = await vi.waitFor(() => startServer(again), { timeout: 40_000 });
+  server = await startServer(again);
 }
 
 function sdk(apiKey = operatorKey): Anthropic {

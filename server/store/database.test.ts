@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Knex } from 'knex';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { lastingPort } from '../../contract-tests/lasting-port.ts';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
 import { createDatabase } from '../test-database.ts';
@@ -268,9 +269,7 @@ describe('SQLite', () => {
     await Promise.all([first.close(), second.close()]);
   });
 
-  it('reads on while somebody writes, and tells the writers that wait too long', {
-    timeout: 40_000,
-  }, async () => {
+  it('reads on while somebody writes, and tells the writers that wait too long', async () => {
     const [holder, other] = [openSqlite(file, log), openSqlite(file, log)];
     const [locked, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const holding = holder.write('installation', async (sql) => {
@@ -327,7 +326,7 @@ describe('SQLite', () => {
 });
 
 describeStore('postgresql', 'A server', (store, engine) => {
-  it('that is away is told of in time, and works again when it is back', { timeout: 20_000 }, async () => {
+  it('that is away is told of in time, and works again when it is back', async () => {
     const relay = await relayTo(engine.url());
     const store = await openStore(relay.url, { clock: engine.clock, log });
     const reach = await newAccount(store);
@@ -351,7 +350,7 @@ describeStore('postgresql', 'A server', (store, engine) => {
 
   it('that has gone without a word is asked over new connections from the second query on', async () => {
     const relay = await relayTo(engine.url());
-    const database = openPostgres(`${relay.url}?query_timeout=2000`, log);
+    const database = openPostgres(`${relay.url}?query_timeout=5000`, log);
     const ask = () => database.read('installation', (sql) => sql('users').count({ count: '*' }));
     const write = () => database.write('installation', (sql) => sql('users').where({ id: '-' }).delete());
     for (const work of [ask, write]) {
@@ -365,9 +364,7 @@ describeStore('postgresql', 'A server', (store, engine) => {
     await relay.cut();
   });
 
-  it('is given no more connections than it was said, and says so where too many wait for one', {
-    timeout: 40_000,
-  }, async () => {
+  it('is given no more connections than it was said, and says so where too many wait for one', async () => {
     const connected = async () => {
       const own = "datname = current_database() and application_name = 'service'";
       const { rows } = await engine.sql().raw(`select count(*) as count from pg_stat_activity where ${own}`);
@@ -484,7 +481,7 @@ async function relayTo(url: string) {
   const target = new URL(url);
   const sockets = new Set<Socket>();
   let server: Server;
-  let port = 0;
+  const port = await lastingPort();
   const listen = async (): Promise<void> => {
     server = createServer((near) => {
       const far = connect(Number(target.port), target.hostname);
@@ -500,8 +497,6 @@ async function relayTo(url: string) {
       }
     });
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
-    const address = server.address();
-    if (typeof address === 'object' && address) port = address.port;
   };
   await listen();
   const way = new URL(url);

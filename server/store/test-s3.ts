@@ -3,10 +3,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { lastingPort } from '../../contract-tests/lasting-port.ts';
 import { readServerSettings, type ServerSettings } from '../server-settings/server-settings.ts';
 
 export interface TestS3 {
@@ -31,7 +32,7 @@ export const hasS3 = existsSync(program);
 export async function startS3(): Promise<TestS3> {
   const folder = await mkdtemp(join(tmpdir(), 'service-s3-'));
   for (const name of ['data/bucket', 'about']) await mkdir(join(folder, name), { recursive: true });
-  const port = await freePort();
+  const port = await lastingPort();
   let server = await startGateway(folder, port);
   const url = `s3://${credentials.key}:${encodeURIComponent(credentials.secret)}@127.0.0.1:${port}/bucket/some/prefix?tls=false`;
   const { storage } = readServerSettings([], { STORAGE_URL: url, HOME: folder }).settings;
@@ -97,13 +98,4 @@ function answers(port: number): Promise<boolean> {
     };
     socket.once('connect', () => settle(true)).once('error', () => settle(false));
   });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('There is no free port.');
-  return address.port;
 }

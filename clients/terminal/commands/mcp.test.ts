@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { lastingPort } from '../../../contract-tests/lasting-port.ts';
 import { processStat } from '../../../server/process-stat.ts';
 import { hostile, listening, overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
 import { startOauthServer } from '../../../server/runtime/mcp/test-oauth-server.ts';
@@ -100,8 +101,7 @@ test('a prompt is printed as it is into a pipe, and harmless on a terminal', asy
 
 test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes back there; logout forgets it', async () => {
   const { url, grants } = await startOauthServer();
-  // Below those that the system gives away by itself, which begin at 32768.
-  const port = 20_000 + Math.floor(Math.random() * 12_000);
+  const port = await lastingPort();
   const home = withMcp({ guarded: { type: 'http', url, oauth_callback_port: port } });
   const before = await home.service(['mcp', 'test', 'guarded']);
   expect(before).toMatchObject({ code: 4, stderr: expect.stringContaining('service mcp login guarded') });
@@ -211,8 +211,12 @@ async function logIn(home: TestHome): Promise<URL> {
   return authorizationUrl;
 }
 
-function withMcp(mcp: object): TestHome {
+/** A busy machine may take longer to start a server than people wait for one. */
+function withMcp(servers: Readonly<Record<string, object>>): TestHome {
   const home = testHome();
+  const mcp = Object.fromEntries(
+    Object.entries(servers).map(([name, entry]) => [name, { timeout: 120, ...entry }]),
+  );
   home.write('.config/service/service.json', { mcp });
   return home;
 }

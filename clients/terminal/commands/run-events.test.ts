@@ -1,7 +1,8 @@
 /** What a person sees of the rarer events of a run: several calls at once, agents of agents, questions that outlive their process. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
+import { lastingPort } from '../../../contract-tests/lasting-port.ts';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
 import { runToEnd } from '../test-process.ts';
@@ -175,9 +176,10 @@ test('a question that nobody answered in time, and a run that another process go
   const variables = { SERVICE_ANSWER_SECONDS: '6', SERVICE_LEASE_SECONDS: '2' };
   const serve = (port: string) =>
     home.start(['serve', '--port', port, '--data-dir', `${home.home}/data`], { variables });
-  const server = serve('0');
+  const port = String(await lastingPort());
+  const server = serve(port);
   await server.until(() => /sk-[\w-]{43,}\s/.test(server.stdout()) && server.stdout().includes('http://'));
-  const [url = '', port = ''] = /http:\/\/127\.0\.0\.1:(\d+)/.exec(server.stdout()) ?? [];
+  const url = `http://127.0.0.1:${port}`;
   const key = { SERVICE_API_KEY: /sk-[\w-]{43,}/.exec(server.stdout())?.[0] ?? '' };
 
   const environment = { ...home.environment, ...key };
@@ -194,14 +196,8 @@ test('a question that nobody answered in time, and a run that another process go
   await held.until(() => held.stdout().includes('held'));
   server.child.kill('SIGKILL');
   await server.ended;
-  await vi.waitFor(
-    async () => {
-      // A connection of another program may have the port for a moment.
-      const again = serve(port);
-      await again.until(() => again.stdout().includes('http://'));
-    },
-    { timeout: 40_000 },
-  );
+  const again = serve(port);
+  await again.until(() => again.stdout().includes('http://'));
   expect(await held.ended).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^held[\s\S]*\nDone\.\n$/),
