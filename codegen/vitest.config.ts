@@ -6,5 +6,6 @@ export default defineConfig({
     include: ['**/*.test.ts'],
     // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
     testTimeout: 120_000,
+    hookTimeout: 120_000,
   },
 });

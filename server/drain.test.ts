@@ -58,7 +58,7 @@ test('with nothing at work it ends at once, with the code 0', async () => {
   await clientOf(server, server.key).post('/api/v1/query', { prompt: 'hello' });
   const startedAt = performance.now();
   expect(await server.stop()).toBe(0);
-  expect(performance.now() - startedAt).toBeLessThan(5000);
+  expect(performance.now() - startedAt).toBeLessThan(15_000);
 });
 
 test('while work ends it is not ready, takes no new query, stores nothing of one, and still answers the rest', async () => {
@@ -98,7 +98,7 @@ test('a run that hangs on its provider goes on where the server is started again
   const stream = await openStream(clientOf(server, server.key), 'hang once');
   const startedAt = performance.now();
   expect(await server.stop()).toBe(0);
-  expect(performance.now() - startedAt).toBeLessThan(8000);
+  expect(performance.now() - startedAt).toBeLessThan(15_000);
   await stream.ended;
   expect(stream.events.at(-1)).toMatchObject({ name: 'error', data: { error: /^draining: / } });
   await upstream.script([{ reply: { text: 'It goes on.' } }]);
@@ -231,7 +231,7 @@ test('a connection that says nothing does not hold the stop', async () => {
   socket.write('POST /api/v1/query HTTP/1.1\r\nHost: x\r\n');
   const startedAt = performance.now();
   expect(await server.stop()).toBe(0);
-  expect(performance.now() - startedAt).toBeLessThan(8000);
+  expect(performance.now() - startedAt).toBeLessThan(15_000);
 });
 
 async function untilDraining(client: Client): Promise<void> {

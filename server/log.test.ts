@@ -9,7 +9,7 @@ import { processStat } from './process-stat.ts';
 import { type ServerProcess, startServer, temporaryFolder } from './server-process.ts';
 import { fillDisk, mountsOfItsOwn, seenBy, smallDisk } from './test-disk.ts';
 
-const patienceMs = 10_000;
+const patienceMs = 60_000;
 
 /** Standard error goes to this file from the first line on. */
 const errorsTo = (file: string) => ['sh', '-c', 'exec "$@" 2>>"$0"', file];
@@ -17,7 +17,7 @@ const errorsTo = (file: string) => ['sh', '-c', 'exec "$@" 2>>"$0"', file];
 /** More than is gathered before it is written. */
 async function ask(server: ServerProcess, times = 100): Promise<void> {
   for (let asked = 0; asked < times; asked += 1) {
-    const answer = await fetch(`${server.url}/api/v1/nothing`, { signal: AbortSignal.timeout(5000) });
+    const answer = await fetch(`${server.url}/api/v1/nothing`, { signal: AbortSignal.timeout(30_000) });
     expect(answer.status).toBe(404);
     await answer.arrayBuffer();
   }

@@ -51,8 +51,8 @@ export async function createDatabase(content: Content = 'tables'): Promise<Lasti
   const server = inject('postgresUrl');
   if (server === null) throw new Error('There is no PostgreSQL in .venv: make python installs it.');
   const name = `test_${randomBytes(6).toString('hex')}`;
-  // One connection, so that what it locks stays locked from one statement to the next.
-  const admin = knex({ client: 'pg', connection: server, pool: { min: 0, max: 1 } });
+  // One connection, and never closed meanwhile, so that what it locks stays locked from one statement to the next.
+  const admin = knex({ client: 'pg', connection: server, pool: { min: 1, max: 1 } });
   const template = content === 'tables' ? await migratedTemplate(admin, server) : 'template1';
   await admin.raw('create database ?? template ??', [name, template]);
   return {

@@ -240,27 +240,23 @@ test('what is passed on as it is carries its trace too, whole and streamed', asy
 test.each([
   ['a collector that is away', async () => 'http://127.0.0.1:9'],
   ['a collector that never answers', async () => (await startCollector(true)).url],
-])(
-  '%s keeps nobody waiting, and is told of in the log',
-  async (_what, start) => {
-    const { server } = await startTraced({
-      OTEL_EXPORTER_OTLP_ENDPOINT: await start(),
-      OTEL_EXPORTER_OTLP_TIMEOUT: '500',
-    });
-    const client = clientOf(server, server.key);
-    for (let count = 0; count < 5; count += 1)
-      expect((await client.post('/api/v1/query', { prompt: 'hello' })).status).toBe(200);
-    const since = performance.now();
-    expect(await server.stop()).toBe(0);
-    expect(performance.now() - since).toBeLessThan(8000);
-    const told = server
-      .log()
-      .split('\n')
-      .filter((line) => line.includes('traces could not be sent'));
-    expect(told.length).toBeLessThanOrEqual(1);
-  },
-  30_000,
-);
+])('%s keeps nobody waiting, and is told of in the log', async (_what, start) => {
+  const { server } = await startTraced({
+    OTEL_EXPORTER_OTLP_ENDPOINT: await start(),
+    OTEL_EXPORTER_OTLP_TIMEOUT: '500',
+  });
+  const client = clientOf(server, server.key);
+  for (let count = 0; count < 5; count += 1)
+    expect((await client.post('/api/v1/query', { prompt: 'hello' })).status).toBe(200);
+  const since = performance.now();
+  expect(await server.stop()).toBe(0);
+  expect(performance.now() - since).toBeLessThan(8000);
+  const told = server
+    .log()
+    .split('\n')
+    .filter((line) => line.includes('traces could not be sent'));
+  expect(told.length).toBeLessThanOrEqual(1);
+});
 
 test.each([
   [
@@ -271,18 +267,14 @@ test.each([
   ['whoever asks has decided against it', {}, '00'],
   ['the SDK is disabled', { OTEL_SDK_DISABLED: 'true' }, '01'],
   ['there is no exporter', { OTEL_TRACES_EXPORTER: 'none' }, '01'],
-])(
-  'nothing is sent where %s',
-  async (_why, variables, flags) => {
-    const collector = await startCollector();
-    const { server } = await startTraced({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...variables });
-    const headers = { traceparent: `00-${traceId}-${callerId}-${flags}` };
-    expect((await fetch(`${server.url}/health`, { headers })).status).toBe(200);
-    expect(await server.stop()).toBe(0);
-    expect(collector.requests).toEqual([]);
-  },
-  30_000,
-);
+])('nothing is sent where %s', async (_why, variables, flags) => {
+  const collector = await startCollector();
+  const { server } = await startTraced({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...variables });
+  const headers = { traceparent: `00-${traceId}-${callerId}-${flags}` };
+  expect((await fetch(`${server.url}/health`, { headers })).status).toBe(200);
+  expect(await server.stop()).toBe(0);
+  expect(collector.requests).toEqual([]);
+});
 
 test.each([
   ['nobody speaks of traces', {}, false],
@@ -292,23 +284,19 @@ test.each([
     false,
   ],
   ['they are asked for', { OTEL_TRACES_EXPORTER: 'otlp' }, true],
-])(
-  'where %s, the libraries are loaded: %s %s',
-  async (_what, variables, loaded) => {
-    const folder = await temporaryFolder();
-    const hook = `import { registerHooks } from 'node:module';
+])('where %s, the libraries are loaded: %s %s', async (_what, variables, loaded) => {
+  const folder = await temporaryFolder();
+  const hook = `import { registerHooks } from 'node:module';
     registerHooks({ resolve(name, context, next) {
       if (name.startsWith('@opentelemetry/')) console.error('loads ' + name);
       return next(name, context);
     } });`;
-    const options = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
-    const server = await startServer({ folder, variables: { NODE_OPTIONS: options, ...variables } });
-    expect((await clientOf(server, server.key).post('/api/v1/query', { prompt: 'hello' })).status).toBe(200);
-    expect(await server.stop()).toBe(0);
-    expect(/loads @opentelemetry\/(sdk|exporter|resources)/.test(server.log())).toBe(loaded);
-  },
-  30_000,
-);
+  const options = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
+  const server = await startServer({ folder, variables: { NODE_OPTIONS: options, ...variables } });
+  expect((await clientOf(server, server.key).post('/api/v1/query', { prompt: 'hello' })).status).toBe(200);
+  expect(await server.stop()).toBe(0);
+  expect(/loads @opentelemetry\/(sdk|exporter|resources)/.test(server.log())).toBe(loaded);
+});
 
 function valuesOf(span: Span | undefined): Record<string, unknown> {
   return Object.fromEntries(span?.attributes.map(({ key, value }) => [key, plain(value)]) ?? []);

@@ -55,7 +55,7 @@ export function startProcess(
     stderr: () => output.stderr,
     ended,
     async until(condition) {
-      for (const deadline = Date.now() + 40_000; !(await condition()); await sleep(10))
+      for (const deadline = Date.now() + 60_000; !(await condition()); await sleep(10))
         if (child.exitCode !== null || Date.now() > deadline)
           throw new Error(`It did not come to that:\n${JSON.stringify(output)}`);
     },

@@ -66,7 +66,7 @@ export async function openTestTerminal(
   await tmux('new-session', '-d', '-x', '100', '-y', String(rows), '-c', cwd, 'sh', '-c', line);
   const screen = async () => (await tmux('capture-pane', '-p', '-J', '-S', '-')).stdout.trimEnd();
   const until = async <Found>(look: () => Promise<Found | null>): Promise<Found> => {
-    for (const deadline = Date.now() + 40_000; Date.now() < deadline; await sleep(20)) {
+    for (const deadline = Date.now() + 60_000; Date.now() < deadline; await sleep(20)) {
       const found = await look();
       if (found !== null) return found;
     }

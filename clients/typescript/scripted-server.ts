@@ -27,7 +27,9 @@ export async function startScriptedServer(script: Script): Promise<ScriptedServe
   const received: Received[] = [];
   const server = createServer(async (request, response) => {
     const { method = '', url = '', headers } = request;
-    const arrived = { method, url, headers, body: await text(request) };
+    const body = await text(request).catch(() => null);
+    if (body === null) return; // It was broken off.
+    const arrived = { method, url, headers, body };
     received.push(arrived);
     await script(arrived, response, received.length - 1);
   });

@@ -37,7 +37,7 @@ GIT_URL = os.environ["FUZZ_GIT_URL"]
 STATUSES_FILE = os.environ["FUZZ_STATUSES_FILE"]
 
 # As schemathesis.toml has it for the cases.
-TIMEOUT = 30
+TIMEOUT = 120
 
 http = requests.Session()
 statuses: dict[str, Counter] = defaultdict(Counter)
@@ -712,7 +712,7 @@ def proposing_repository():
     made = new_skill_repository(GIT_URL)
     post(f"{REPOSITORIES}/{made}/sync", None, OPERATOR_KEY)
     headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-    for _ in range(400):
+    for _ in range(2400):
         one = http.get(f"{URL}{REPOSITORIES}/{made}", headers=headers, timeout=TIMEOUT).json()
         if one["state"] != "syncing":
             break

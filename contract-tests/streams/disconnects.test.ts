@@ -109,7 +109,7 @@ test('a reader that takes nothing hinders nobody, and its run ends all the same'
   const { data: answer } = await live.client.POST('/api/v1/query', { body: { prompt: 'Hello' } });
   expect(answer.content).toEqual([{ type: 'text', text: 'Quick' }]);
   expect((await live.client.GET('/health')).data).toEqual({ status: 'ok' });
-  expect(performance.now() - started).toBeLessThan(15_000);
+  expect(performance.now() - started).toBeLessThan(60_000);
   const run = await endOf(String(lazy.headers['x-run-id']));
   expect(run.status).toBe('completed');
   lazy.destroy();

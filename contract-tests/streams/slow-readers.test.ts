@@ -33,7 +33,7 @@ test(`${readers} readers that take two kilobytes a second hold less than half a 
   await settled(async () => (await metrics()).gauge('process_cpu_user_seconds_total'), 0.2);
   const started = performance.now();
   expect((await live.client.GET('/health')).data).toEqual({ status: 'ok' });
-  expect(performance.now() - started).toBeLessThan(10_000);
+  expect(performance.now() - started).toBeLessThan(30_000);
   expect((await metrics()).gauge('service_open_streams')).toBe(readers);
   expect(((await memory()) - before) / readers).toBeLessThan(0.5 * megabyte);
   await live.upstream.script([{ reply: { text: 'Not held up.' } }]);

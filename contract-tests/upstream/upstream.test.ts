@@ -230,8 +230,11 @@ test('an answer is held until it is released', async () => {
 
 test('a hang before the headers lasts until the client gives up, which is recorded', async () => {
   await upstream.script([{ fail: { kind: 'hang' } }]);
-  const error = await failureOf(openai.chat.completions.create(chat('x'), { timeout: 200 }));
-  expect(error).toBeInstanceOf(OpenAI.APIConnectionTimeoutError);
+  const leaving = new AbortController();
+  const failed = failureOf(openai.chat.completions.create(chat('x'), { signal: leaving.signal }));
+  await upstream.latest(({ outcome }) => outcome === 'open');
+  leaving.abort();
+  expect(await failed).toBeInstanceOf(OpenAI.APIUserAbortError);
   expect(await upstream.latest((it) => it.outcome !== 'open')).toMatchObject({
     outcome: 'aborted',
     status: null,
@@ -309,8 +312,13 @@ test('a cut Messages stream fails in the SDK', async () => {
 test.each(['cut', 'hang', 'garbage', 'wrong_json'])('a plain answer can fail by %s as well', async (kind) => {
   const half = kind === 'cut' || kind === 'hang' ? { after_chunks: 0 } : {};
   await upstream.script([{ reply: { text: 'abc' }, fail: { kind, ...half } }]);
-  const failure = await failureOf(openai.chat.completions.create(chat('x'), { timeout: 300 }));
-  expect(failure).toBeInstanceOf(Error);
+  const leaving = new AbortController();
+  const failed = failureOf(openai.chat.completions.create(chat('x'), { signal: leaving.signal }));
+  if (kind === 'hang') {
+    await upstream.latest((it) => it.bytes_written > 0);
+    leaving.abort();
+  }
+  expect(await failed).toBeInstanceOf(Error);
   const { outcome, bytes_written } = await upstream.latest((it) => it.outcome !== 'open');
   expect(outcome).toBe(kind === 'hang' ? 'aborted' : 'cut');
   expect(bytes_written).toBeGreaterThan(0);

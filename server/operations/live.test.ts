@@ -104,7 +104,7 @@ describe.each(databases)('on %s', (dialect) => {
       databaseUrl: database.url,
       masterKeyFile,
       // Longer than a busy test takes for what it does while a run hangs.
-      leaseSeconds: 8,
+      leaseSeconds: 30,
       workspacesDirectory: join(folder, 'w'),
     };
     app = await testApp({ config: config(), settings });

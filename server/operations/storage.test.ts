@@ -142,7 +142,7 @@ describe.each([
 ] as const)('a large file on its way to %s', (_, backend, here) => {
   test.skipIf(!here)(
     'passes through the memory of the server in small parts',
-    { timeout: 60_000 },
+
     async () => {
       const size = 300;
       const place = backend === 's3' ? bucket() : {};

@@ -1,7 +1,7 @@
 /** Runs begin for those alone who may run agents there at that moment, on both engines. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import type { Reach } from './store.ts';
+import { waiting } from './test-locks.ts';
 import { homeOf, organizationTools } from './test-organizations.ts';
 import { beginRun, newKey } from './test-runs.ts';
 import { describeStore, describeStores, newAccount } from './test-stores.ts';
@@ -121,9 +121,9 @@ describeStore('postgresql', 'A run that is being stored', (store, engine) => {
         // It is read, and nothing is stored in it.
         await sql.raw('lock table runs in exclusive mode');
         const storing = beginRun(store(), person, { sessionId: session.id });
-        await sleep(500);
+        await expect.poll(() => waiting(engine.sql())).toBe(1);
         const ending = act(by, person.userId);
-        await sleep(500);
+        await expect.poll(() => waiting(engine.sql())).toBe(2);
         return { begun: storing, ended: ending };
       })
       .then(async ({ begun, ended }) => ({ begun: await begun, ended: await ended }));

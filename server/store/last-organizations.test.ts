@@ -1,6 +1,6 @@
 /** Organizations at the moment that their people go, or that they are the last of somebody: on both engines. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
+import { waiting } from './test-locks.ts';
 import { homeOf, organizationTools, refusals } from './test-organizations.ts';
 import { describeStore, describeStores, newAccount } from './test-stores.ts';
 
@@ -39,10 +39,10 @@ describeStore('postgresql', 'An organization', (store, engine) => {
         .forNoKeyUpdate()
         .first('id');
       const deletion = store().people.delete(operator, person.userId, {});
-      await sleep(500);
+      await expect.poll(() => waiting(engine.sql())).toBe(1);
       const foundation = store().organizations.create(reach, founding);
       foundation.catch(() => undefined);
-      await sleep(500);
+      await expect.poll(() => waiting(engine.sql())).toBe(2);
       return { deleted: () => deletion, founded: () => foundation };
     });
     await deleted();

@@ -201,7 +201,7 @@ test('an interrupt stops the run, which is stored as interrupted, and ends with 
 
 test('a second interrupt ends the command at once, and leaves no MCP server behind', async () => {
   const home = testHome();
-  const slow = tool('bash', { command: 'trap "" TERM INT; sleep 20' });
+  const slow = tool('bash', { command: 'trap "" TERM INT; sleep 60' });
   const words = String.raw`echo \$\$ >"\$HOME/mcp.pid"; trap "" TERM INT; exec "\$@"`;
   const { command, args } = overStdio('everything');
   const mcp = { everything: { command: 'sh', args: ['-c', words, 'sh', command, ...(args ?? [])] } };
@@ -213,7 +213,7 @@ test('a second interrupt ends the command at once, and leaves no MCP server behi
   service.child.kill('SIGINT');
   const began = performance.now();
   expect((await service.ended).code).toBe(130);
-  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(performance.now() - began).toBeLessThan(30_000);
   const pid = Number(readFileSync(join(home.home, 'mcp.pid'), 'utf8'));
   await expect.poll(() => processStat(pid)?.ended ?? true).toBe(true);
 });

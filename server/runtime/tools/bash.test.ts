@@ -175,7 +175,7 @@ describe.each(variants)('$name', ({ sandboxed }) => {
     const started = Date.now();
     const output = await bash(testWorkspace(), `sleep ${length} & setsid sleep ${length} & echo done`);
     expect(output.content).toBe('done\n(Exit code 0.)');
-    expect(Date.now() - started).toBeLessThan(4000);
+    expect(Date.now() - started).toBeLessThan(15_000);
     await expect.poll(() => sleepers(length)).toEqual([]);
   });
 
@@ -278,7 +278,7 @@ describe('the walls of the sandbox', () => {
       jobs: createJobs(),
     });
     // The kernel refuses an ordinary user, and bash then goes on trying; for root the watch over the tree ends it.
-    const input = { command: 'for i in $(seq 400); do sleep 30 & done; wait', timeout_seconds: 2 };
+    const input = { command: 'for i in $(seq 400); do sleep 30 & done; wait', timeout_seconds: 6 };
     const output = await callTool(tool, input, testWorkspace().context());
     expect(output.is_error).toBe(true);
     expect(output.content).toMatch(/too many processes|Resource temporarily unavailable/);
