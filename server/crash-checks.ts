@@ -38,6 +38,30 @@ export function startCrashing(
   });
 }
 
+/**
+ * Stops one of several servers on a PostgreSQL database where it is, but not within a transaction: what that holds the
+ * database would free after a minute.
+ */
+export async function standStill(server: ServerProcess, databaseUrl: string): Promise<void> {
+  const sql = knex({ client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } });
+  try {
+    for (;;) {
+      server.signal('SIGSTOP');
+      await sleep(500);
+      // Those of a server at work are over sooner.
+      const held = await sql('pg_stat_activity')
+        .where({ datname: sql.raw('current_database()'), application_name: 'service' })
+        .where({ state: 'idle in transaction' })
+        .whereRaw("state_change < clock_timestamp() - interval '400 ms'");
+      if (held.length === 0) return;
+      server.signal('SIGCONT');
+      await sleep(50);
+    }
+  } finally {
+    await sql.destroy();
+  }
+}
+
 /** mulberry32: the same numbers from the same seed, on every machine. */
 export function randomFrom(start: number): () => number {
   let state = start;

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import knex, { type Knex } from 'knex';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import type { Job, JobRun, JobRunPage } from './contract/api.ts';
-import { ask, expectSound, longLease, startCrashing } from './crash-checks.ts';
+import { ask, expectSound, longLease, standStill, startCrashing } from './crash-checks.ts';
 import { type ServerProcess, temporaryFolder } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -93,7 +93,7 @@ test('of two servers on one database, one that is stopped or killed while it beg
   };
 
   const stopped = await claimed();
-  stopped.node.signal('SIGSTOP');
+  await standStill(stopped.node, database);
   await stopped.letGo();
   const other = clientOfOther(stopped.node);
   await expectOnceEach(other, [stopped.job], sql);

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { startGitServer, type TestGitServer } from '../contract-tests/git/start-git.ts';
 import type { SkillPage, SkillRepository } from './contract/api.ts';
-import { expectSound, longLease, startCrashing } from './crash-checks.ts';
+import { expectSound, longLease, standStill, startCrashing } from './crash-checks.ts';
 import { temporaryFolder } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -88,7 +88,7 @@ test('of two servers on one database one fetches, and one that was stopped write
   const response = await held;
   const again = await left.send('POST', `${url}/${id}/sync`);
   expect([again.status, git.authorizations.length - before]).toEqual([202, 2]);
-  one.signal('SIGSTOP');
+  await standStill(one, shared.DATABASE_URL);
   await expectState(left, id, { state: 'proposed', proposed_commit: house.commit });
   const applied = await left.post<SkillRepository>(`${url}/${id}/apply`, { commit: house.commit });
   expect(applied.body).toMatchObject({ state: 'idle', skills: 1 });

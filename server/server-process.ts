@@ -84,13 +84,11 @@ export async function withoutBubblewrap(...programs: readonly string[]): Promise
 
 /** Starts the server and waits until it listens; if it ends instead, fails with what it wrote. */
 export async function startServer(options: ServerOptions): Promise<ServerProcess> {
-  const startedAt = performance.now();
-  const { child, output, exited } = launch(program, ['--port', '0', ...(options.args ?? [])], options);
+  const { child, output, exited, ownMs } = launch(program, ['--port', '0', ...(options.args ?? [])], options);
   onTestFinished(async () => {
     child.kill('SIGKILL');
     await exited;
   });
-  const ownMs = () => performance.now() - startedAt - waitedForProcessorMs(child.pid);
   const url = await Promise.race([listening(child, output, ownMs), exited.then(() => null)]);
   const startedInMs = ownMs();
   if (url === null) throw new Error(`The server did not start:\n${output.stdout}\n${output.stderr}`);
@@ -126,10 +124,10 @@ export interface Ended {
 /** Runs the server, or another program of it, until it ends: help, faults, and the commands beside it. */
 export async function runToEnd(options: ServerOptions & { readonly program?: string }): Promise<Ended> {
   const file = options.program === undefined ? program : join(import.meta.dirname, options.program);
-  const { child, output, exited } = launch(file, options.args ?? [], options);
-  const late = setTimeout(() => child.kill('SIGKILL'), startLimitMs);
+  const { child, output, exited, ownMs } = launch(file, options.args ?? [], options);
+  const late = setInterval(() => ownMs() > startLimitMs && child.kill('SIGKILL'), 500);
   const code = await exited;
-  clearTimeout(late);
+  clearInterval(late);
   return { code, ...output };
 }
 
@@ -137,6 +135,8 @@ interface Launched {
   readonly child: ChildProcess;
   readonly output: { stdout: string; stderr: string };
   readonly exited: Promise<number | null>;
+  /** How long it has had a processor, or waited for anything else. */
+  readonly ownMs: () => number;
 }
 
 function launch(
@@ -145,6 +145,7 @@ function launch(
   { folder, variables, through = [] }: ServerOptions,
 ): Launched {
   const [command = '', ...words] = [...through, process.execPath, file, ...args];
+  const startedAt = performance.now();
   const child = spawn(command, words, {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -163,8 +164,9 @@ function launch(
     child[name]?.setEncoding('utf8').on('data', (text: string) => {
       output[name] += text;
     });
+  const ownMs = () => performance.now() - startedAt - waitedForProcessorMs(child.pid);
   // `close` comes when all that it wrote has been read, too.
-  return { child, output, exited: once(child, 'close').then(() => child.exitCode) };
+  return { child, output, ownMs, exited: once(child, 'close').then(() => child.exitCode) };
 }
 
 /** How long the main thread was ready to run and did not get to; 0 where the kernel does not count that. */
