@@ -648,10 +648,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   queue_full: async () => {
     const { path, response } = await pending();
     const sessionId = path.split('/').at(-1) ?? '';
+    const { body: session } = await ask('GET', path);
     const { runtime } = app.services;
     const waiting = {
       session: {
-        ...{ id: sessionId, workspaceId: 'ws', agentSlug: 'coder' },
+        ...{ id: sessionId, workspaceId: session.workspace_id, agentSlug: 'coder' },
         ...{ model: null, systemPrompt: null, permissionRules: [] },
       },
       userId: ada.user.id,

@@ -71,8 +71,13 @@ export function workspaceFolders(
   const stillAccepted = async (path: string) => (await acceptedFolder(path, rules)) === path;
   const ownFolder = async (workspaceId: string): Promise<string> => {
     const isNew = (await realFolder(join(workspacesDirectory, workspaceId))) === null;
-    const folder = await workspaceFolder(workspacesDirectory, workspaceId, log);
-    if (!isNew || (await exists(workspaceId))) return folder;
+    try {
+      const folder = await workspaceFolder(workspacesDirectory, workspaceId, log);
+      if (!isNew || (await exists(workspaceId))) return folder;
+    } catch (error) {
+      // Else it was removed while it was made.
+      if (await exists(workspaceId)) throw error;
+    }
     // Made after it was removed with its workspace, it would stay, and nobody would know of it.
     await removeFolder(workspacesDirectory, workspaceId);
     throw new Problem('workspace_unavailable', 'This workspace was deleted, and its folder with it.');
