@@ -51,9 +51,10 @@ export async function closeAtEnd<Result>(
   } finally {
     await close();
     const code = interrupts?.exitCode() ?? null;
-    interrupts?.release();
-    // Whatever the work still waits for, a person's answer for instance, would keep the command alive.
+    // Whatever the work still waits for, a person's answer for instance, would keep the command alive. A signal that
+    // comes in the last moment is still heard: it would end the process with no exit code.
     if (code !== null) process.exit(code);
+    interrupts?.release();
   }
 }
 
