@@ -53,6 +53,7 @@ test('a caller of /v1/messages that takes nothing holds the provider back', asyn
     messages: [{ role: 'user', content: 'x' }],
   };
   const lazy = await openWithoutReading('POST', '/v1/messages', body);
+  await live.upstream.latest(({ chunks_written }) => chunks_written > 0);
   let written = -1;
   for (let now = await chunksWritten(); now > written; now = await chunksWritten()) {
     written = now;

@@ -120,7 +120,7 @@ test('a provider of the settings file embeds once it has shown how long its vect
   const shorter = await change({ dimensions: 16 });
   expect(shorter.body).toMatchObject({ model: 'nomic', dimensions: 16, identity: 'provider:local:nomic:16' });
   const { embedder } = await app.services.embedders.current();
-  const vectors = (await embedder?.embed(['one', 'two', 'three'], AbortSignal.timeout(5000))) ?? [];
+  const vectors = (await embedder?.embed(['one', 'two', 'three'], AbortSignal.timeout(60_000))) ?? [];
   expect(vectors.map((vector) => Math.hypot(...vector).toFixed(5))).toEqual([
     '1.00000',
     '1.00000',

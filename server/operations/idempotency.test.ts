@@ -132,7 +132,7 @@ test.each([
 });
 
 test('while the first request is being answered, the same one is refused with 409 and another one with 422', async () => {
-  await upstream.script([{ reply: { text: 'Slowly. ', repeat: 10, chunk_delay_ms: 30 } }]);
+  await upstream.script([{ reply: { text: 'Slowly.', hold_after_chunks: 1 } }]);
   const key = newKey();
   const asked = (await upstream.requests()).length;
   const first = post('/api/v1/query', { prompt: 'Slow' }, key);
@@ -142,6 +142,7 @@ test('while the first request is being answered, the same one is refused with 40
   expect([again.status, again.body.code]).toEqual([409, 'idempotency_key_in_use']);
   const other = await post('/api/v1/query', { prompt: 'Other' }, key);
   expect([other.status, other.body.code]).toEqual([422, 'idempotency_key_reused']);
+  await upstream.releaseHeld();
   const { status, body } = await first;
   expect(status).toBe(200);
   expect((await post('/api/v1/query', { prompt: 'Slow' }, key)).body).toEqual(body);

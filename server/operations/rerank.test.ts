@@ -218,20 +218,20 @@ describe.each(databases)('on %s', (database) => {
     await upstream.script([embedding, { when: { task: 'rerank' }, fail: { kind: 'hang' } }]);
     const asker = { userId: people.owner.user.id, workspaceId: people.workspaceId };
     const failures: unknown[] = [];
-    const reranker = createReranker({
-      ...{ model: await app.services.runtime.reranking('local:ranks', asker), candidates: 5, limitMs: 2000 },
-      payer: { begin: async () => ({ spent: async () => undefined, end: async () => undefined }) },
-      failed: (error) => failures.push(error),
-    });
-    const order = (signal: AbortSignal) =>
-      reranker.order('water', [{ text: 'Water.', score: 1 }], ({ text }) => text, signal);
-    expect(await order(new AbortController().signal)).toEqual({
+    const model = await app.services.runtime.reranking('local:ranks', asker);
+    const order = (signal: AbortSignal, limitMs: number) =>
+      createReranker({
+        ...{ model, candidates: 5, limitMs },
+        payer: { begin: async () => ({ spent: async () => undefined, end: async () => undefined }) },
+        failed: (error) => failures.push(error),
+      }).order('water', [{ text: 'Water.', score: 1 }], ({ text }) => text, signal);
+    expect(await order(new AbortController().signal, 2000)).toEqual({
       found: null,
       notice: 'Not reranked, and in the order of the search. The model took longer than 2 s.',
     });
     expect(failures).toHaveLength(1);
     const gone = new AbortController();
-    const given = expect(order(gone.signal)).rejects.toThrow('gone');
+    const given = expect(order(gone.signal, 100_000)).rejects.toThrow('gone');
     const outcomes = async () => (await asked()).map(({ outcome }) => outcome);
     await expect.poll(outcomes).toEqual(['aborted', 'open']);
     gone.abort(new Error('gone'));

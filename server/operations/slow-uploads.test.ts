@@ -1,5 +1,6 @@
 /** Files that are sent slowly, while what they are sent with ends: nothing is made of them. */
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,11 +15,17 @@ beforeAll(async () => {
 });
 afterAll(() => app.close());
 
-/** Begins a request, of which the rest comes later. */
-function begun(method: string, path: string, token: string, headers: Record<string, string>, begin: string) {
+/** Begins a request, of which the rest comes later; by then its credential was found good. */
+async function begun(
+  method: string,
+  path: string,
+  token: string,
+  headers: Record<string, string>,
+  begin: string,
+) {
   const request = httpRequest(app.url + path, {
     ...{ method },
-    headers: { authorization: `Bearer ${token}`, ...headers },
+    headers: { authorization: `Bearer ${token}`, expect: '100-continue', ...headers },
   });
   const answer = new Promise<[number | undefined, string | undefined]>((resolve, reject) => {
     request.on('error', reject);
@@ -27,6 +34,8 @@ function begun(method: string, path: string, token: string, headers: Record<stri
       resolve([response.statusCode, body === '' ? undefined : JSON.parse(body).code]);
     });
   });
+  request.flushHeaders();
+  await once(request, 'continue');
   request.write(begin);
   return {
     async end(rest: string) {
@@ -62,7 +71,7 @@ test.each(Object.entries(ends))('a file whose %s before it is whole is not made'
   const people = await makePeople(app, name.replaceAll(' ', '-'));
   const key = await newKey(people);
   const begin = field('workspace_id', people.workspaceId) + fileOf('a.txt', 'first half, ');
-  const sending = begun('POST', '/api/v1/files', key.key, form, begin);
+  const sending = await begun('POST', '/api/v1/files', key.key, form, begin);
   await sleep(300);
   expect((await end(people, key)).status).toBeLessThan(300);
   expect(await sending.end('second half\r\n--b--\r\n')).toEqual([401, 'credential_invalid']);
@@ -74,7 +83,7 @@ test('with an Idempotency-Key neither', async () => {
   const people = await makePeople(app, 'keyed');
   const key = await newKey(people);
   const begin = field('workspace_id', people.workspaceId) + fileOf('a.txt', 'first half, ');
-  const sending = begun('POST', '/api/v1/files', key.key, { ...form, 'idempotency-key': 'one' }, begin);
+  const sending = await begun('POST', '/api/v1/files', key.key, { ...form, 'idempotency-key': 'one' }, begin);
   await sleep(300);
   await ends['key is revoked']?.(people, key);
   expect(await sending.end('second half\r\n--b--\r\n')).toEqual([401, 'credential_invalid']);
@@ -89,7 +98,7 @@ test('bytes of an upload that is gone on with are told as refused, too', async (
   const upload = { filename: 'a', size: 23, sha256, workspace_id: people.workspaceId };
   const { body } = await app.request('POST', '/api/v1/files/uploads', { token: key.key, body: upload });
   const headers = { 'content-type': 'application/octet-stream', 'upload-offset': '0' };
-  const sending = begun('PATCH', `/api/v1/files/uploads/${body.id}`, key.key, headers, 'first half, ');
+  const sending = await begun('PATCH', `/api/v1/files/uploads/${body.id}`, key.key, headers, 'first half, ');
   await sleep(300);
   await ends['key is revoked']?.(people, key);
   expect(await sending.end('second half')).toEqual([401, 'credential_invalid']);
@@ -99,7 +108,13 @@ test('memories that come in slowly stop within seconds', async () => {
   const people = await makePeople(app, 'memories');
   const key = await newKey(people);
   const line = (content: string) => `${JSON.stringify({ content, scope: 'user' })}\n`;
-  const sending = begun('POST', '/api/v1/memories/import', key.key, form, fileOf('a.jsonl', line('First.')));
+  const sending = await begun(
+    'POST',
+    '/api/v1/memories/import',
+    key.key,
+    form,
+    fileOf('a.jsonl', line('First.')),
+  );
   const kept = async () => {
     const { body } = await app.request('GET', '/api/v1/memories', { token: people.member.token });
     return body.data.map(({ content }: Json) => content);

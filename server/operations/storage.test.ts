@@ -220,7 +220,7 @@ describe.skipIf(!hasS3)('a bucket', () => {
     expect(coded(await probe())).toEqual([502, 'storage_test_failed']);
     expect(coded(await upload('nowhere'))).toEqual([503, 'storage_unavailable']);
     await back?.();
-    expect((await app.request('GET', '/ready')).status).toBe(200);
+    await expect.poll(async () => (await app.request('GET', '/ready')).status).toBe(200);
     expect((await upload('there again')).status).toBe(201);
   });
 

@@ -235,7 +235,7 @@ const interrupt = (sessionId: string) =>
 test('that is stopped by itself takes its question along: the run that it worked for waits no more', async () => {
   await upstream.script([
     { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: [errand('Write it.')] } },
-    { when: { last_user: '^Go' }, reply: { text: 'Never mind it, then.', chunk_delay_ms: 100 } },
+    { when: { last_user: '^Go' }, reply: { text: 'Never mind it, then.', hold_after_chunks: 2 } },
     { reply: { tool_calls: [{ name: 'write', arguments: { file_path: 'seven.txt', content: 'x' } }] } },
   ]);
   const states: unknown[] = [];
@@ -252,6 +252,7 @@ test('that is stopped by itself takes its question along: the run that it worked
       await get(`/api/v1/sessions/${parent_id}`),
     ];
     states.push(run.status, session.status);
+    await upstream.releaseHeld();
   });
   expect(states).toEqual(['running', 'running']);
   expect(events.filter(({ type }) => type === 'permission_expired')).toMatchObject([

@@ -21,10 +21,9 @@ const root = join(import.meta.dirname, '../..');
 
 test('health, readiness and versions need no credential', async () => {
   expect(await app.request('GET', '/health')).toMatchObject({ status: 200, body: { status: 'ok' } });
-  expect(await app.request('GET', '/ready')).toMatchObject({
-    status: 200,
-    body: { status: 'ready', database: 'sqlite' },
-  });
+  await expect
+    .poll(() => app.request('GET', '/ready'))
+    .toMatchObject({ status: 200, body: { status: 'ready', database: 'sqlite' } });
   const { version } = JSON.parse(readFileSync(join(root, 'server/package.json'), 'utf8'));
   expect(await app.request('GET', '/api/v1/version')).toMatchObject({
     status: 200,

@@ -441,7 +441,7 @@ describe('an answer', () => {
       const call = testOutbound({ allow: ['127.0.0.1'] }).callFor('stranger');
       const answer = await call(`${server.url}/from`, { method: 'GET', headers: {} });
       expect(await textOf(answer.body, 100)).toBe('here');
-      await expect.poll(() => open, { timeout: 10_000 }).toBe(0);
+      await expect.poll(() => open).toBe(0);
     },
   );
 

@@ -145,10 +145,10 @@ describe('a command', () => {
     const pids = join(folder, 'pids');
     const template = `$(sleep 60 & echo $! > ${pids}; echo $$ >> ${pids}; setsid sleep 30; sleep 60)`;
     const began = performance.now();
-    await expect(expand(template, environment, { timeoutMs: 300 })).rejects.toThrow(
-      'did not end within 0.3 s',
+    await expect(expand(template, environment, { timeoutMs: 3000 })).rejects.toThrow(
+      'did not end within 3 s',
     );
-    expect(performance.now() - began).toBeLessThan(15_000);
+    expect(performance.now() - began).toBeLessThan(25_000);
     const started = (await readFile(pids, 'utf8')).trim().split('\n').map(Number);
     expect(started).toHaveLength(2);
     await expect.poll(() => started.some(isAlive)).toBe(false);

@@ -89,7 +89,7 @@ test('a reader of a run that is deleted is told so', async () => {
 const ended = async () => ({ status: 'completed', stopReason: 'end_turn', error: null }) as const;
 
 test('a reader of a run that has ended, of which no events are kept, is told so and waits no more', async () => {
-  const options = { after: 7, follow: true, signal: AbortSignal.timeout(10_000) };
+  const options = { after: 7, follow: true, signal: AbortSignal.timeout(100_000) };
   const transcript = { readEvents: async () => [], readOutcome: ended };
   expect(await Array.fromAsync(followEvents('run_1', options, transcript, hurried()))).toEqual([
     { seq: 8, name: 'error', data: { error: expect.stringMatching(/^events_expired: /) } },
@@ -102,7 +102,7 @@ test('what came just before the end of a silent run was seen is still given', as
     readEvents: async () => looks.shift() ?? [words, { ...error, seq: 2 }],
     readOutcome: ended,
   };
-  const options = { after: 0, follow: true, signal: AbortSignal.timeout(10_000) };
+  const options = { after: 0, follow: true, signal: AbortSignal.timeout(100_000) };
   expect(await Array.fromAsync(followEvents('run_1', options, transcript, hurried()))).toEqual([
     words,
     { ...error, seq: 2 },

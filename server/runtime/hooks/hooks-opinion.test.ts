@@ -181,7 +181,7 @@ describe('many hooks', () => {
   test('run side by side, each seeing the call as the model made it', async () => {
     const folder = hookFolder();
     const meet = (mine: string, other: string) =>
-      `cat > ${mine}; n=0; while [ ! -s ${other} ]; do n=$((n+1)); [ $n -gt 50 ] && exit 2; sleep 0.1; done; ${saying({ updated_input: { content: mine } })}`;
+      `cat > ${mine}; n=0; while [ ! -s ${other} ]; do n=$((n+1)); [ $n -gt 500 ] && exit 2; sleep 0.1; done; ${saying({ updated_input: { content: mine } })}`;
     const { result } = await attempt(folder, {
       hooks: all(meet('a', 'b'), meet('b', 'a')),
       call: guarded,

@@ -46,7 +46,7 @@ export interface LspBench {
 const shortTimes: LspTimes = {
   ...usualTimes,
   startWaitMs: 8000,
-  judgeMs: 1500,
+  judgeMs: 20_000,
   quietMs: 100,
   requestMs: 4000,
 };

@@ -77,14 +77,18 @@ function cuttable() {
 }
 
 test('a server that wants to be asked again at once is asked once a second', async () => {
+  const times: number[] = [];
   const server = await serve((response) => {
+    times.push(performance.now());
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.end('retry: 0\n\ndata: \n\n');
   });
   await uses(server.url).names();
-  await delay(2500);
-  expect(server.count('GET')).toBeGreaterThanOrEqual(2);
-  expect(server.count('GET')).toBeLessThanOrEqual(3);
+  await expect.poll(() => times.length).toBeGreaterThanOrEqual(3);
+  const [first = 0, second = 0, third = 0] = times;
+  // What is asked late is heard late; of three the two pauses are two seconds all the same.
+  expect(third - first).toBeGreaterThan(1800);
+  expect(second).toBeGreaterThan(first);
 });
 
 test('a stream that was away longer than a restart takes comes back, and what was said meanwhile is asked for', async () => {
@@ -141,7 +145,7 @@ test('a stream that the server fails to open at first is asked for again, and wh
   const { names, states } = uses(server.url);
   now.refusing = true;
   expect(await names()).toEqual(['mcp_p_old']);
-  await expect.poll(() => server.count('GET')).toBe(2);
+  await expect.poll(() => server.count('GET')).toBeGreaterThanOrEqual(2);
   server.has.tool = 'new';
   now.refusing = false;
   await expect.poll(() => open.size).toBe(1);
@@ -158,10 +162,11 @@ test('a connection that is closed before its stream has opened asks for it no mo
   const { names, close } = uses(server.url);
   now.refusing = true;
   await names();
-  await expect.poll(() => server.count('GET')).toBe(1);
+  await expect.poll(() => server.count('GET')).toBeGreaterThanOrEqual(1);
   await close();
-  await delay(1500);
-  expect(server.count('GET')).toBe(1);
+  const asked = server.count('GET');
+  await delay(1500 * asked);
+  expect(server.count('GET')).toBe(asked);
 });
 
 test.each([405, 404, 401, 501])(
@@ -185,8 +190,9 @@ test('a connection that is closed asks for its stream no more', async () => {
   await expect.poll(() => open.size).toBe(1);
   now.refusing = true;
   cut();
-  await expect.poll(() => server.count('GET')).toBe(2);
+  await expect.poll(() => server.count('GET')).toBeGreaterThanOrEqual(2);
   await close();
-  await delay(2000);
-  expect(server.count('GET')).toBe(2);
+  const asked = server.count('GET');
+  await delay(1000 * asked);
+  expect(server.count('GET')).toBe(asked);
 });

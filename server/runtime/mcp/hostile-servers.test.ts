@@ -42,15 +42,15 @@ test.each([
 test('`mcp.*.timeout` bounds the connecting, and nobody waits a second time for one that did not answer', async () => {
   const workspacePath = testWorkspace();
   const times = { backOffMs: 0, longestBackOffMs: 0 };
-  const mcp = testMcp({ slow: { ...hostile('hangs'), timeout: 2 } }, {}, times);
+  const mcp = testMcp({ slow: { ...hostile('hangs'), timeout: 6 } }, {}, times);
   const begun = Date.now();
   await mcp.tools({ workspacePath });
   const first = Date.now() - begun;
-  expect(first).toBeGreaterThan(1990);
-  expect(first).toBeLessThan(20_000);
+  expect(first).toBeGreaterThan(5900);
+  expect(first).toBeLessThan(30_000);
   const again = Date.now();
   await mcp.tools({ workspacePath });
-  expect(Date.now() - again).toBeLessThan(1900);
+  expect(Date.now() - again).toBeLessThan(5000);
 });
 
 test('garbage between the messages is passed over', async () => {
@@ -228,7 +228,7 @@ test('a list that changed is heeded at the next step', async () => {
 
 test('one that says that its list changed and then does not list is waited for once, and what it had stays', async () => {
   const workspacePath = testWorkspace();
-  const mcp = testMcp({ mute: { ...hostile('mute-list'), timeout: 2 } }, {}, { backOffMs: 0 });
+  const mcp = testMcp({ mute: { ...hostile('mute-list'), timeout: 8 } }, {}, { backOffMs: 0 });
   const tools = await mcp.tools({ workspacePath });
   const { context } = testContext(workspacePath);
   await call(tools, 'mcp_mute_act', {}, context);
@@ -238,10 +238,10 @@ test('one that says that its list changed and then does not list is waited for o
     return Date.now() - begun;
   };
   // Its word comes when it comes; the step that asks after it waits.
-  await vi.waitFor(async () => expect(await took()).toBeGreaterThan(1900), 20_000);
+  await vi.waitFor(async () => expect(await took()).toBeGreaterThan(7900), 60_000);
   // It is asked again by now, and does not answer again.
-  expect(await took()).toBeLessThan(1900);
-  expect(await took()).toBeLessThan(1900);
+  expect(await took()).toBeLessThan(6000);
+  expect(await took()).toBeLessThan(6000);
   const names = async () => (await mcp.tools({ workspacePath })).map(({ name }) => name);
   await expect.poll(names).toEqual(['mcp_mute_act', 'mcp_mute_added']);
 });
@@ -345,13 +345,12 @@ test('`mcp` a server that the settings no longer name is gone with all that it s
   };
   const mcp = testMcp(servers);
   expect(await mcp.tools({ workspacePath })).toHaveLength(2);
-  const sleeping = sleepers();
-  expect(sleeping).toHaveLength(1);
+  await expect.poll(sleepers).toHaveLength(1);
   const begun = Date.now();
   await mcp.apply({ config: { mcp: {} }, shared: false });
   expect(Date.now() - begun).toBeLessThan(10_000);
-  expect(pidsIn(workspacePath).filter(isAlive)).toEqual([]);
-  expect(sleepers()).toEqual([]);
+  await expect.poll(() => pidsIn(workspacePath).filter(isAlive)).toEqual([]);
+  await expect.poll(sleepers).toEqual([]);
   expect(await mcp.tools({ workspacePath })).toEqual([]);
 });
 

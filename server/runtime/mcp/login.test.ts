@@ -115,11 +115,11 @@ test('a renewal that is answered later than others are kept away is kept all the
 });
 
 test('a late answer is kept where nobody asks meanwhile, and not over a login that a person has made', async () => {
-  const { server, keeper, act } = await guardedWith(500);
+  const { server, keeper, act } = await guardedWith(3000);
   const fail = async () => {
     server.revoke();
-    server.pauses.after = ({ path }) => (path === '/token' ? delay(900) : undefined);
-    expect((await act()).content).toContain('did not answer within 0.5 s');
+    server.pauses.after = ({ path }) => (path === '/token' ? delay(4000) : undefined);
+    expect((await act()).content).toContain('did not answer within 3 s');
     server.pauses.after = () => undefined;
   };
   // On a busy machine the answer may be there by the time that the call has failed.
@@ -129,7 +129,7 @@ test('a late answer is kept where nobody asks meanwhile, and not over a login th
   await fail();
   await loggedIn(server, {}, keeper);
   const made = await keeper.read(server.url);
-  await delay(800);
+  await delay(2000);
   expect(await keeper.read(server.url)).toBe(made);
 });
 
@@ -222,7 +222,7 @@ test('`mcp.*.oauth_grant` client_credentials: a token that has ended by our cloc
   expect(server.grants).toHaveLength(1);
 });
 
-test.each([0, 6])('a token that lasts %i s is used for what it lasts', async (seconds) => {
+test.each([0, 9])('a token that lasts %i s is used for what it lasts', async (seconds) => {
   const server = await startOauthServer();
   server.lifetime.seconds = seconds;
   const act = await actingByItself(server);

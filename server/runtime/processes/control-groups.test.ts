@@ -66,7 +66,7 @@ test('three hundred forks at once and a gibibyte in many processes are held to t
   const bash = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });
   const call = (command: string) =>
     callTool(bash, { command, timeout_seconds: 20 }, testWorkspace().context());
-  const forks = await call('for i in $(seq 300); do sleep 5 & done; wait; exit 1');
+  const forks = await call('for i in $(seq 300); do sleep 60 & done; wait; exit 1');
   expect(forks.content).toMatch(/too many processes|Resource temporarily unavailable|retry/i);
   const memory = await call(
     'for i in 1 2 3 4 5 6 7 8; do (head -c 128M /dev/zero | tail -c 128M | (sleep 3; wc -c)) & done; wait; exit 1',

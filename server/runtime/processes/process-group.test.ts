@@ -29,7 +29,7 @@ test('what is killed is waited for until it is gone', async (context) => {
   const ended = endCertainly().finally(() => {
     isOver = true;
   });
-  await sleep(500);
+  await sleep(200);
   expect([isOver, commandOf(pid)]).toEqual([false, 'sleep 600 ']);
   writeFileSync(join(folder, 'freezer.state'), 'THAWED');
   await ended;

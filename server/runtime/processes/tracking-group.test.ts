@@ -34,7 +34,7 @@ test('what the kernel takes for too long leaves no group behind', async () => {
     if ('unavailable' in groups) return [];
     const trial = groups.open();
     const folder = dirname(dirname(trial.entering.at(-1) ?? ''));
-    return [trial.end().then(() => readdirSync(folder).filter((name) => name.includes(`${process.pid}`)))];
+    return [trial.end().then(() => readdirSync(folder).filter((name) => name.includes(`-${process.pid}-`)))];
   };
   const [before = []] = await Promise.all(folderOfGroups());
   const env = { PATH: '/usr/bin:/bin', INPUT: 'x'.repeat(200_000) };

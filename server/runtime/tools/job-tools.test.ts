@@ -132,7 +132,7 @@ test('where there are too many, the oldest of the workspace that has most gives 
   await start('sleep 60', at('modest', modest));
   for (const session of ['one', 'two', 'three']) await start('sleep 60', at(session));
   expect((await start('sleep 60', at('four'))).is_error).toBe(false);
-  const ended = await output(2, 5, at('one'));
+  const ended = await output(2, 60, at('one'));
   expect(ended.content).toContain('too many commands were at work');
   expect((await output(1, 0, at('modest', modest))).content).toContain('It still runs');
 

