@@ -40,7 +40,7 @@ async function dataFolder(): Promise<string> {
 
 test('a workspace belongs to the server’s user, or, where that is root, to an ordinary one', async () => {
   const data = await dataFolder();
-  const folder = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
+  const { folder } = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
   const { uid, mode } = await stat(folder);
   expect(mode & 0o777).toBe(0o700);
   if (asRoot) expect(uid).not.toBe(0);
@@ -52,7 +52,7 @@ test('what root has made in it before belongs to that user as well, and the fold
   await mkdir(join(data, 'workspaces/ws_1/src'), { recursive: true });
   await writeFile(join(data, 'workspaces/ws_1/src/a.txt'), 'x');
   await writeFile(join(data, 'secret'), 'x', { mode: 0o600 });
-  const folder = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
+  const { folder } = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
   const owner = (await stat(folder)).uid;
   expect((await stat(join(folder, 'src/a.txt'))).uid).toBe(owner);
   expect((await stat(join(data, 'secret'))).uid).toBe(process.getuid?.());
@@ -63,7 +63,7 @@ test('commands and tools work in it together, whoever of them made a file; none 
   const sandbox = await detectSandbox();
   if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
   const data = await dataFolder();
-  const folder = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
+  const { folder } = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
   const context = testWorkspace().context({ workspacePath: folder });
   const bash = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });
   const write = writeTool({ requireSandbox: true });
@@ -88,7 +88,7 @@ test.skipIf(!asRoot)(
     if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
     const data = await dataFolder();
     await chmod(join(data, '..'), 0o700);
-    const folder = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
+    const { folder } = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
     expect((await stat(folder)).uid).toBe(0);
     const context = testWorkspace().context({ workspacePath: folder });
     const bash = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });

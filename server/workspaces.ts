@@ -70,9 +70,8 @@ export function workspaceFolders(
   // Looked at each time: a link on the way may lead elsewhere by now, and the operator may have thought better of it.
   const stillAccepted = async (path: string) => (await acceptedFolder(path, rules)) === path;
   const ownFolder = async (workspaceId: string): Promise<string> => {
-    const isNew = (await realFolder(join(workspacesDirectory, workspaceId))) === null;
     try {
-      const folder = await workspaceFolder(workspacesDirectory, workspaceId, log);
+      const { folder, isNew } = await workspaceFolder(workspacesDirectory, workspaceId, log);
       if (!isNew || (await exists(workspaceId))) return folder;
     } catch (error) {
       // Else it was removed while it was made.
@@ -155,16 +154,16 @@ function unlessGone(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error;
 }
 
-/** Makes the folder of a workspace if there is none; its real path. */
+/** Makes the folder of a workspace if there is none; its real path, and whether it was made. */
 export async function workspaceFolder(
   workspacesDirectory: string,
   workspaceId: string,
   log: Log,
-): Promise<string> {
+): Promise<{ readonly folder: string; readonly isNew: boolean }> {
   const folder = join(workspacesDirectory, workspaceId);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const isNew = (await mkdir(folder, { recursive: true, mode: 0o700 })) !== undefined;
   if (process.getuid?.() === 0) await giveAway(workspacesDirectory, folder, log);
-  return realpath(folder);
+  return { folder: await realpath(folder), isNew };
 }
 
 /**
