@@ -184,6 +184,23 @@ test.each([false, true])(
   },
 );
 
+test.each([
+  ['null', '{}'],
+  ['"{\\"path\\": \\"/data\\"}"', '{}'],
+  ['[1, 2]', '{}'],
+  ['', '{}'],
+  [' {"path": "/data"}', ' {"path": "/data"}'],
+])('arguments such as %s come so that the client can give them back', async (given, told) => {
+  says([call(0, given.slice(0, 1)), call(0, given.slice(1))], 'tool_calls');
+  const asked = request({ stream: true });
+  const answer = await app.stream('POST', '/v1/messages', { token: ada.token, body: asked });
+  const events = await Array.fromAsync(readEvents(answer));
+  const json = events.map(({ data }) => data.delta?.partial_json ?? '').join('');
+  expect(json || '{}').toBe(told);
+  const whole = await app.request('POST', '/v1/messages', { token: ada.token, body: request() });
+  expect(JSON.parse(told)).toEqual(whole.body.content[0].input);
+});
+
 test.each(['error', 'abort', 'insufficient_system_resource'])(
   'an answer that its provider ends by %s is a failure',
   async (reason) => {

@@ -328,6 +328,37 @@ test('results of calls that were made together may come in messages of their own
     });
 });
 
+test('what one answer says before the results of its calls may come in messages of its own', async () => {
+  const say = (...content: object[]) => ({ role: 'assistant', content });
+  const call = (id: string) => ({ type: 'tool_use', id, name: 'look', input: {} });
+  const result = (id: string) => ({ type: 'tool_result', tool_use_id: id, content: `result of ${id}` });
+  const messages = [
+    question,
+    say({ type: 'text', text: 'Well.' }),
+    say(call('a')),
+    say({ type: 'text', text: 'And this.' }),
+    say(call('b')),
+    { role: 'user', content: [result('a'), result('b')] },
+  ];
+  const tools = [{ name: 'look', input_schema: { type: 'object' } }];
+  expect((await post(request({ tools, messages }))).status).toBe(200);
+  expect((await sent()).messages.slice(1)).toMatchObject([
+    { role: 'assistant', content: 'Well.' },
+    { role: 'assistant', content: 'And this.', tool_calls: [{ id: 'a' }, { id: 'b' }] },
+    { role: 'tool', tool_call_id: 'a' },
+    { role: 'tool', tool_call_id: 'b' },
+  ]);
+});
+
+test('a call is taken back with an id in which a gateway has put a signature', async () => {
+  const id = `call_1__thought__${'c2ln'.repeat(1000)}`;
+  const call = { type: 'tool_use', id, name: 'get_weather', input: {} };
+  const result = { type: 'tool_result', tool_use_id: id, content: 'Rain' };
+  const messages = [question, { role: 'assistant', content: [call] }, { role: 'user', content: [result] }];
+  expect((await post(request({ tools: [weather], messages }))).status).toBe(200);
+  expect((await sent()).messages.at(-1)).toMatchObject({ role: 'tool', tool_call_id: id });
+});
+
 test('an answer can be held to a schema', async () => {
   const schema = { type: 'object', properties: { rains: { type: 'boolean' } }, additionalProperties: false };
   await post(request({ output_config: { format: { type: 'json_schema', schema } } }));

@@ -23,7 +23,12 @@ beforeAll(async () => {
       providers: {
         vendor,
         anthropic: { ...vendor, models: [{ id: 'claude-sonnet-4-20250514' }] },
-        prefixed: { ...vendor, system_prompt_prefix: 'Prefix.', provider_options: { service_tier: 'auto' } },
+        prefixed: {
+          ...vendor,
+          system_prompt_prefix: 'Prefix.',
+          provider_options: { service_tier: 'auto' },
+          extra_headers: { 'Anthropic-Beta': 'ours, one' },
+        },
       },
     },
   });
@@ -97,7 +102,7 @@ test('arguments and schemas arrive with members of any name', async () => {
       { role: 'assistant', content: [JSON.parse(call)] },
       { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'Done.' }] },
     ],
-    tools: [{ name: 'make_class', input_schema: JSON.parse(schema) }],
+    tools: [{ name: 'make_class', input_schema: JSON.parse(schema), input_examples: [JSON.parse(any)] }],
     output_config: { format: { type: 'json_schema', schema: JSON.parse(schema) } },
   };
   expect(await post(request(asked))).toMatchObject({ status: 200 });
@@ -134,6 +139,15 @@ test('what the settings add to requests is added', async () => {
     service_tier: 'auto',
     system: 'Prefix.\nBe kind.',
   });
+});
+
+test('betas of the settings go along with those of the client', async () => {
+  const asked = request({ model: 'prefixed:vendor-1' });
+  const sentBetas = async () => (await upstream.latest(() => true)).headers['anthropic-beta'];
+  await post(asked, { 'anthropic-beta': 'one,two' });
+  expect(await sentBetas()).toBe('one,two,ours');
+  await post(asked);
+  expect(await sentBetas()).toBe('ours,one');
 });
 
 test('what it uses is metered, whole and streamed, and where the client goes away', async () => {
@@ -236,11 +250,20 @@ test('an answer that comes in one piece where a stream was asked for comes as a 
   ]);
   const { body } = await own.request('GET', '/api/v1/usage', { token });
   expect(body.data).toMatchObject([{ usage: { input_tokens: 9, output_tokens: 5 } }]);
-  provider.says((response) => sayWhole(response, {}));
-  expect(await own.request('POST', '/v1/messages', asked)).toMatchObject({
-    status: 502,
-    body: { error: { type: 'api_error' } },
-  });
+  for (const stream of [true, false]) {
+    const wrong = { token, body: request({ stream }) };
+    provider.says((response) => sayWhole(response, {}));
+    expect(await own.request('POST', '/v1/messages', wrong)).toMatchObject({
+      status: 502,
+      body: { error: { type: 'api_error' } },
+    });
+    const error = { type: 'overloaded_error', message: 'Not with a-key' };
+    provider.says((response) => sayWhole(response, { type: 'error', error }));
+    expect(await own.request('POST', '/v1/messages', wrong)).toMatchObject({
+      status: 529,
+      body: { error: { type: 'overloaded_error', message: expect.not.stringContaining('a-key') } },
+    });
+  }
 });
 
 test('what stays in the cache for an hour, and searches of the web, are paid for', async () => {

@@ -76,6 +76,8 @@ class ConversationReader {
   readonly #messages: ModelMessage[] = [];
   readonly #open = new Map<string, string>();
   readonly #before: OpenCalls;
+  /** Of the newest answer. */
+  #parts: ModelMessagePart[] = [];
   /** With results of some calls, while others still have none: they may come in messages of their own. */
   #held: Turn | null = null;
   #last = '';
@@ -97,7 +99,10 @@ class ConversationReader {
 
   #answer(content: Content, pointer: string): void {
     if (this.#held) this.#refuseUnanswered(this.#held.pointer);
-    const parts: ModelMessagePart[] = [];
+    // What stands behind a call and before its result is of the same answer: other vendors want the result next.
+    const goesOn = this.#open.size > 0;
+    if (!goesOn) this.#parts = [];
+    const parts = this.#parts;
     for (const { block, place } of blocksOf(content, pointer)) {
       if (block.type === 'tool_result' || block.type === 'image' || block.type === 'document')
         throw refusal(`${place}/type`, `${block.type} stands in messages of the role user alone`, 'enum');
@@ -106,7 +111,7 @@ class ConversationReader {
         if (part.type === 'tool_use') this.#open.set(part.id, part.name);
       }
     }
-    if (parts.length > 0) this.#messages.push({ role: 'assistant', parts });
+    if (!goesOn && parts.length > 0) this.#messages.push({ role: 'assistant', parts });
   }
 
   /** Results come before all else, as every vendor wants them; what they show besides text comes behind. */

@@ -24,6 +24,10 @@ export class BlockWriter {
   #index = -1;
   #open: MessagesBlock | null = null;
   #said = '';
+  /** Whether the arguments of the open call begin as an object does; null before they begin. */
+  #isObject: boolean | null = null;
+  /** What came of them and was not told yet. */
+  #untold = '';
   /** Whether the arguments of a call are such as nobody can read. */
   #isBroken = false;
   /** What waits for the open call to be complete, in the order in which it began: a call with all that came of it. */
@@ -123,13 +127,22 @@ export class BlockWriter {
       this.#delta({ type: 'input_json_delta', partial_json: '' });
     }
     this.#said += json;
-    if (json !== '') this.#delta({ type: 'input_json_delta', partial_json: json });
+    this.#untold += json;
+    const begin = this.#isObject === null ? json.trimStart() : '';
+    if (begin !== '') this.#isObject = begin.startsWith('{');
+    // Arguments that are no object would be refused when the client gives them back.
+    if (this.#isObject) this.#tell();
+  }
+
+  #tell(): void {
+    if (this.#untold !== '') this.#delta({ type: 'input_json_delta', partial_json: this.#untold });
+    this.#untold = '';
   }
 
   #called({ id, name, input }: Extract<ModelPart, { type: 'tool_use' }>): void {
     this.#call(id, name, '');
-    if (this.#said === '' && Object.keys(input).length > 0) this.#call(id, name, JSON.stringify(input));
-    this.#isBroken ||= !isReadable(this.#said);
+    if (!isReadable(this.#said)) this.#isBroken = true;
+    else if (!this.#isObject) this.#untold = Object.keys(input).length > 0 ? JSON.stringify(input) : '';
     this.#stop({ type: 'tool_use', id, name, input });
   }
 
@@ -137,6 +150,8 @@ export class BlockWriter {
     this.#index += 1;
     this.#open = block;
     this.#said = '';
+    this.#untold = '';
+    this.#isObject = null;
     this.#events.push({ type: 'start', index: this.#index, block });
   }
 
@@ -148,6 +163,7 @@ export class BlockWriter {
     const open = this.#open;
     if (!open) return;
     this.#open = null;
+    if (open.type === 'tool_use') this.#tell();
     // Clients wait for the signature, though only the vendor's own models give one.
     if (open.type === 'thinking') this.#delta({ type: 'signature_delta', signature: whole?.signature ?? '' });
     this.#events.push({ type: 'stop', index: this.#index, block: whole ?? complete(open, this.#said) });

@@ -8,7 +8,7 @@ import type { ProviderConnection, RequestBody } from './provider-factory.ts';
 import { cutShort, failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import { refusalOf } from './refusal.ts';
 import { FrameReader } from './relayed-frames.ts';
-import { framesOfWhole } from './relayed-whole.ts';
+import { framesOfWhole, wholeIn } from './relayed-whole.ts';
 import { Silence, wholeAnswerMs } from './silence.ts';
 
 /** One request on its way. */
@@ -47,10 +47,9 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
     // A few answer in one piece, whatever they are asked for.
     const inOne = /^application\/json\b/.test(String(answer.headers['content-type'] ?? ''));
     if (streamed && !inOne) return { pieces: new Pieces(answer, call, silence) };
-    const message: unknown = parseHeld(await textOf(answer.body, mostHeldBytes));
+    const said: unknown = parseHeld(await textOf(answer.body, mostHeldBytes));
     silence.end();
-    // Any other form breaks the contract where that is checked.
-    const whole = { ...(message as object), model: request.body.model };
+    const whole = { ...wholeIn(said), model: request.body.model };
     return streamed ? { pieces: framesOfWhole(whole) } : { message: whole };
   } catch (error) {
     silence.end();
@@ -67,10 +66,20 @@ function headersOf({ apiKey, authToken, headers }: ProviderConnection, { version
   return {
     'Content-Type': 'application/json',
     'anthropic-version': version ?? usualVersion,
-    ...(betas && { 'anthropic-beta': betas }),
     ...(authToken ? { Authorization: `Bearer ${authToken}` } : { 'x-api-key': apiKey ?? '' }),
     ...headers,
+    ...joinedBetas(betas, headers),
   };
+}
+
+/** The client's, whose body may need them, and those of the settings. */
+function joinedBetas(betas = '', headers: ProviderConnection['headers'] = {}) {
+  const added = Object.entries(headers).flatMap(([name, value]) =>
+    name.toLowerCase() === 'anthropic-beta' ? [value] : [],
+  );
+  const names = [betas, ...added].flatMap((list) => list.split(',').map((name) => name.trim()));
+  const all = [...new Set(names)].filter(Boolean);
+  return all.length > 0 ? { 'anthropic-beta': all.join(',') } : {};
 }
 
 type Answer = Awaited<ReturnType<OutboundCall>>;

@@ -1,18 +1,31 @@
 /** A Messages answer that came in one piece, as the frames of the stream that was asked for. */
 import type { RelayedPiece } from '../models/model.ts';
+import { errorWithin } from './error-within.ts';
 import { cutShort } from './provider-failures.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Throws ModelFailure where it is no answer. */
-export async function* framesOfWhole(message: Json): AsyncGenerator<RelayedPiece> {
+/** A Messages answer. */
+interface Whole extends Json {
+  readonly content: readonly unknown[];
+}
+
+/** What a provider has said in one piece, as an answer. Throws what the error means that it said in its place. */
+export function wholeIn(said: unknown): Whole {
+  const answer = objectOf(said);
+  const { type, content } = answer;
+  if (type === 'error') throw errorWithin(answer.error);
+  if (type !== 'message' || !Array.isArray(content)) throw cutShort();
+  return { ...answer, content };
+}
+
+export async function* framesOfWhole(message: Whole): AsyncGenerator<RelayedPiece> {
   const { content, stop_reason, stop_sequence = null, usage } = message;
-  if (message.type !== 'message' || !Array.isArray(content)) throw cutShort();
   const counted = objectOf(usage);
   const begun = { ...message, content: [], stop_reason: null, stop_sequence: null, usage: counted };
   const frames = [
     frame('message_start', { message: begun }),
-    ...content.flatMap((block: unknown, index) => framesOfBlock(objectOf(block), index)),
+    ...content.flatMap((block, index) => framesOfBlock(objectOf(block), index)),
     frame('message_delta', { delta: { stop_reason, stop_sequence }, usage: counted }),
     frame('message_stop', {}),
   ];
