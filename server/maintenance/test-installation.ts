@@ -56,7 +56,7 @@ interface NewestSteps {
 const newestSteps: NewestSteps = {
   names: [
     ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
-    ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes', 'deleted-workspaces'],
+    ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes', 'deleted-workspaces', 'vain-answers'],
   ],
   tables: [
     'deleted_workspaces',
@@ -71,6 +71,7 @@ const newestSteps: NewestSteps = {
     invitations: ['mailed_at'],
     device_logins: ['place'],
     scheduled_jobs: ['made_session'],
+    message_threads: ['answered_behind'],
   },
   indexes: [
     { table: 'device_logins', made: ['place', 'expires_at'], dropped: ['address', 'expires_at'] },

@@ -108,3 +108,37 @@ test('a thread whose client left before it read anything of the answer goes on f
   const goesOn = async () => (await post(goOn(first))).status;
   await expect.poll(goesOn).toBe(200);
 });
+
+test('a thread whose client left before it had read an answer that was complete goes on from the one before', async () => {
+  const question = { role: 'user', content: 'What is the weather in Rome?' };
+  await upstream.script([{ reply: { tool_calls: [{ name: 'get_weather', arguments: {} }] } }]);
+  const thread = { type: 'create' };
+  const first = await post({ thread, tools: [weather], messages: [question] });
+  const result = { type: 'tool_result', tool_use_id: first.body.content[0].id, content: 'Rain' };
+  const results = [{ role: 'user', content: [result] }];
+
+  await upstream.script([{ reply: { text: 'An answer that nobody reads.' } }]);
+  const call = {
+    principal: await app.services.identity.authenticate(ada.token),
+    headers: {},
+    body: { model: 'chat:m', max_tokens: 100, ...goOn(first.body.id, results, true) },
+    signal: new AbortController().signal,
+  } as unknown as Parameters<typeof createMessage>[0]; // all that the handler reads
+  const { body } = (await createMessage(call, app.services)) as { body: AsyncIterable<unknown> };
+  const events = body[Symbol.asyncIterator]();
+  await events.next();
+  const path = `/api/v1/sessions/${first.headers.get('x-service-session-id')}`;
+  const status = async () => (await app.request('GET', path, { token: ada.token })).body.status;
+  await expect.poll(status).toBe('idle');
+  await events.return?.();
+
+  await upstream.script([{ reply: { text: 'It rains in Rome.' } }]);
+  const again = await post(goOn(first.body.id, results));
+  expect(again).toMatchObject({ status: 200, body: { content: [{ text: 'It rains in Rome.' }] } });
+  const told = JSON.stringify((await upstream.latest(() => true)).body);
+  expect(told).not.toContain('nobody reads');
+  expect(told.split('"Rain"')).toHaveLength(2);
+  // What the client has read stays.
+  await post(goOn(again.body.id, [{ role: 'user', content: 'And?' }]));
+  expect(JSON.stringify((await upstream.latest(() => true)).body)).toContain('It rains in Rome.');
+});

@@ -91,10 +91,9 @@ async function goOn(
     };
     const tools = offered(terms);
     refuseSize(terms);
-    const keep = async () => {
-      if (terms.system !== before.system || changes.length > 0)
-        await store.messageThreads.update(principal, before.sessionId, terms);
-    };
+    const hasChanged = terms.system !== before.system || changes.length > 0;
+    const keep = () =>
+      store.messageThreads.keep(principal, before.sessionId, step.messageId, hasChanged ? terms : null);
     const session = await sessionOf(principal, before.sessionId, store);
     const system = joined(before.system, instructionsOf(body));
     return { session, thread: { system, tools }, keep, putBack, giveUp: putBack };

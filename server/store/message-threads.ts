@@ -38,8 +38,8 @@ export interface MessageThreads {
     reach: Reach,
     step: { readonly messageId: string; readonly previousMessageId: string },
   ): Promise<TakenThread>;
-  /** Instructions and tools that came with a later message. */
-  update(reach: Reach, sessionId: string, terms: ThreadTerms): Promise<void>;
+  /** The client has the answer. With it count the instructions and tools that came with its question; null where none did. */
+  keep(reach: Reach, sessionId: string, messageId: string, terms: ThreadTerms | null): Promise<void>;
   /** Where there will be no such answer: the thread goes on from the one before. */
   putBack(reach: Reach, sessionId: string, step: ThreadStep): Promise<void>;
 }
@@ -52,6 +52,8 @@ interface ThreadRow {
   system: string;
   tools: string;
   tool_changes: string;
+  /** The number of the newest run when the answer began; null once its client has it. */
+  answered_behind: number | null;
 }
 
 export function messageThreadRepository({ database }: StoreParts): MessageThreads {
@@ -59,7 +61,13 @@ export function messageThreadRepository({ database }: StoreParts): MessageThread
     begin: (reach, session_id, message_id, terms) =>
       database.write(reach, async (sql) => {
         const { organization_id } = await lockSession(sql, reach, session_id);
-        const row = { session_id, organization_id, message_id, previous_message_id: null };
+        const row = {
+          session_id,
+          organization_id,
+          message_id,
+          previous_message_id: null,
+          answered_behind: null,
+        };
         await sql<ThreadRow>('message_threads').insert({ ...row, ...columnsOf(terms) });
       }),
     take: (reach, { messageId, previousMessageId }) =>
@@ -78,15 +86,19 @@ export function messageThreadRepository({ database }: StoreParts): MessageThread
         const row = await sql<ThreadRow>('message_threads').where({ session_id }).first();
         if (session.status !== 'idle') return 'in_flight';
         if (row?.message_id !== previousMessageId) return 'continued';
-        await excludeVainRuns(sql, session_id);
-        await sql<ThreadRow>('message_threads')
-          .where({ session_id })
-          .update({ message_id: messageId, previous_message_id: previousMessageId });
+        await excludeVainRuns(sql, session_id, row.answered_behind);
+        await sql<ThreadRow>('message_threads').where({ session_id }).update({
+          message_id: messageId,
+          previous_message_id: previousMessageId,
+          answered_behind: session.run_number,
+        });
         return { sessionId: session_id, ...termsOf(row) };
       }),
-    update: (reach, session_id, terms) =>
+    keep: (reach, session_id, message_id, terms) =>
       database.write(reach, async (sql) => {
-        await sql<ThreadRow>('message_threads').where({ session_id }).update(columnsOf(terms));
+        await sql<ThreadRow>('message_threads')
+          .where({ session_id, message_id })
+          .update({ answered_behind: null, ...(terms && columnsOf(terms)) });
       }),
     putBack: (reach, session_id, { messageId, previousMessageId }) =>
       database.write(reach, async (sql) => {
@@ -98,11 +110,18 @@ export function messageThreadRepository({ database }: StoreParts): MessageThread
   };
 }
 
-/** Its client was told that they failed, and asks again. */
-async function excludeVainRuns(sql: Knex.Transaction, sessionId: string): Promise<void> {
+/** Their client was told that they failed, or left before it had the answer, and asks again. */
+async function excludeVainRuns(
+  sql: Knex.Transaction,
+  sessionId: string,
+  answeredBehind: number | null,
+): Promise<void> {
   const vain = sql('runs')
     .where({ session_id: sessionId, trigger: 'messages' })
-    .whereIn('status', ['failed', 'interrupted'])
+    .where((which) => {
+      which.whereIn('status', ['failed', 'interrupted']);
+      if (answeredBehind !== null) which.orWhere('run_number', '>', answeredBehind);
+    })
     .select('id');
   await sql('messages').where({ session_id: sessionId }).whereIn('run_id', vain).update({ excluded: true });
 }

@@ -44,6 +44,7 @@ import { keptUsage } from './migrations/0040-kept-usage.ts';
 import { shownLinks } from './migrations/0041-shown-links.ts';
 import { storedBytes } from './migrations/0042-stored-bytes.ts';
 import { deletedWorkspaces } from './migrations/0043-deleted-workspaces.ts';
+import { vainAnswers } from './migrations/0044-vain-answers.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -87,6 +88,7 @@ const migrations: readonly Migration[] = [
     shownLinks,
     storedBytes,
     deletedWorkspaces,
+    vainAnswers,
   ],
 ];
 
