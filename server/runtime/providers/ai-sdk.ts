@@ -50,16 +50,17 @@ export interface SdkCall {
 
 /** What the model writes, in our parts. Throws ModelFailure; ends early without one only when the signal aborts. */
 export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
-  const { model, signal, timeouts, secrets, vendor, thoughts } = call;
+  const { model, name, type, request, signal, timeouts, secrets, vendor, thoughts } = call;
   const silence = new Silence(timeouts.silenceMs, signal);
   const listen = thoughts.listener();
   const toolNames = new Map<string, string>();
   const storable = new StorableParts();
+  const calls = new SentCalls({ name, type, tools: request.tools });
   try {
     const { stream } = await model.doStream({
-      ...options(call),
+      ...options(call, calls),
       // The SDK keeps to itself what is said to have been read until the end, which may not come.
-      ...(call.type === 'anthropic' && { includeRawChunks: true }),
+      ...(type === 'anthropic' && { includeRawChunks: true }),
       abortSignal: silence.signal,
       providerOptions: vendor.options,
       ...(vendor.reasoning && { reasoning: vendor.reasoning }),
@@ -67,7 +68,7 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
     for await (const part of stream) {
       silence.heard();
       listen(part);
-      const said = partOf(part, toolNames);
+      const said = partOf(part, toolNames, calls);
       if (said) yield* storable.take(said);
       // Some servers keep the connection open behind it; the answer does not wait for its end.
       if (said?.type === 'finish') return;
@@ -88,10 +89,9 @@ export function isUnauthorized(error: unknown): boolean {
   return error instanceof ModelFailure && statusOf(error.cause) === 401;
 }
 
-function options(call: SdkCall) {
-  const { request } = call;
-  const { keptUpTo } = call.vendor;
-  const said = prompt(call);
+function options({ request, vendor, thoughts }: SdkCall, calls: SentCalls) {
+  const { keptUpTo } = vendor;
+  const said = prompt(request, thoughts, calls);
   return {
     // Only who has tools is likely to come again with the same and more: to be kept costs more than to be read once.
     prompt: keptUpTo && request.tools.length > 0 ? marked(said, keptUpTo) : said,
@@ -99,11 +99,11 @@ function options(call: SdkCall) {
     ...(request.tools.length > 0 && {
       tools: request.tools.map(({ name, description, inputSchema }) => ({
         type: 'function' as const,
-        name,
+        name: calls.nameOf(name),
         description,
         inputSchema,
       })),
-      ...(request.toolChoice && { toolChoice: toolChoice(request.toolChoice) }),
+      ...(request.toolChoice && { toolChoice: toolChoice(request.toolChoice, calls) }),
     }),
     ...(request.answerSchema && {
       // Every schema of the vendor's surface is an object of JSON.
@@ -119,13 +119,20 @@ function options(call: SdkCall) {
   };
 }
 
-function toolChoice(choice: NonNullable<ModelRequest['toolChoice']>): LanguageModelV4ToolChoice {
-  return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.tool };
+function toolChoice(
+  choice: NonNullable<ModelRequest['toolChoice']>,
+  calls: SentCalls,
+): LanguageModelV4ToolChoice {
+  return typeof choice === 'string'
+    ? { type: choice }
+    : { type: 'tool', toolName: calls.nameOf(choice.tool) };
 }
 
-function prompt({ name, type, request, thoughts }: SdkCall): LanguageModelV4Prompt {
-  const { system, messages, tools } = request;
-  const calls = new SentCalls({ name, type, tools });
+function prompt(
+  { system, messages }: ModelRequest,
+  thoughts: Thoughts,
+  calls: SentCalls,
+): LanguageModelV4Prompt {
   const head: LanguageModelV4Message[] = system ? [{ role: 'system', content: system }] : [];
   const said = messages
     .filter((one, index) => index === messages.length - 1 || says(one))
@@ -223,7 +230,11 @@ function toolResult({ tool_use_id, name, content, is_error }: ToolResult, calls:
 }
 
 /** What a part of the SDK's says in our words; null where it says nothing there. */
-function partOf(part: LanguageModelV4StreamPart, toolNames: Map<string, string>): ModelPart | null {
+function partOf(
+  part: LanguageModelV4StreamPart,
+  toolNames: Map<string, string>,
+  calls: SentCalls,
+): ModelPart | null {
   switch (part.type) {
     case 'text-delta':
       return part.delta ? { type: 'text', text: part.delta } : null;
@@ -231,7 +242,7 @@ function partOf(part: LanguageModelV4StreamPart, toolNames: Map<string, string>)
     case 'reasoning-delta':
       return thought(part);
     case 'tool-input-start':
-      toolNames.set(part.id, part.toolName);
+      toolNames.set(part.id, calls.toolOf(part.toolName));
       if (toolNames.size > mostCalls) throw tooLong();
       return null;
     case 'tool-input-delta': {
@@ -239,7 +250,10 @@ function partOf(part: LanguageModelV4StreamPart, toolNames: Map<string, string>)
       return json ? { type: 'tool_input', id, name: toolNames.get(id) ?? '', json } : null;
     }
     case 'tool-call':
-      return { type: 'tool_use', id: part.toolCallId, name: part.toolName, ...toolInput(part.input) };
+      return {
+        ...{ type: 'tool_use', id: part.toolCallId, name: calls.toolOf(part.toolName) },
+        ...toolInput(part.input),
+      };
     case 'raw':
       return readPart(part.rawValue);
     case 'finish':

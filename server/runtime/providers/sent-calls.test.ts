@@ -96,6 +96,29 @@ test('a tool that is offered keeps its name, however long its vendor takes it', 
   expect(valuesOf(await latestBody(upstream), 'name')).toEqual([name, name]);
 });
 
+test.each(['openai', 'azure'] as const)(
+  'a tool whose name %s would refuse for its length is offered and called by a shorter one',
+  async (type) => {
+    await upstream.script([{ reply: { text: 'On it goes.' } }]);
+    const [name, other] = [`${'n'.repeat(99)}1`, `${'n'.repeat(99)}2`];
+    const tools = [name, other].map((one) => ({
+      ...{ name: one, description: 'Reads.', inputSchema: { type: 'object' } },
+    }));
+    const model = openDefined(definitionOf(type, upstream));
+    const asked = { ...asking(...turns([call('call_1', other)])), tools, toolChoice: { tool: other } };
+    await answerOf(model, asked);
+    const body = await latestBody(upstream);
+    const names = valuesOf(body, 'name');
+    expect(new Set(names).size).toBe(2);
+    for (const sent of names) expect(sent).toMatch(/^n{55}_[0-9a-f]{8}$/);
+    const [, called] = valuesOf(body.tools, 'name');
+    await upstream.script([{ reply: { tool_calls: [{ name: called, arguments: {} }] } }]);
+    const answer = await answerOf(model, asked);
+    const given = answer.filter((part) => part.type === 'tool_use' || part.type === 'tool_input');
+    expect(new Set(given.map((part) => part.name))).toEqual(new Set([other]));
+  },
+);
+
 test('a model that imitates OpenAI gets the ids back that it gave itself', async () => {
   await upstream.script([{ reply: { text: 'On it goes.' } }]);
   const model = openDefined(definitionOf('openai-compat', upstream));

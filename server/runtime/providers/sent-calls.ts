@@ -17,17 +17,24 @@ const strange = /[^a-zA-Z0-9_-]/g;
 /** As long as OpenAI takes them. */
 const longest = { name: 64, id: 40 };
 
+/** They refuse a whole request for the longer name of one tool, which others take: clients of Anthropic have such. */
+const strict: ReadonlySet<ProviderType> = new Set(['openai', 'azure']);
+
 /** Names and ids as one request has them, whose messages are gone through in their order: what is stored stays as it is. */
 export class SentCalls {
   readonly #asked: Asked;
-  readonly #offered: ReadonlySet<string>;
+  /** What the tools of the request are called there. */
+  readonly #offered: ReadonlyMap<string, string>;
+  readonly #tools: ReadonlyMap<string, string>;
   /** What the ids of the newest answer have become. */
   #ids: ReadonlyMap<string, string> = new Map();
   readonly #used = new Set<string>();
 
   constructor(asked: Asked) {
     this.#asked = asked;
-    this.#offered = new Set(asked.tools.map(({ name }) => name));
+    const sent = (name: string) => (strict.has(asked.type) ? taken(name, longest.name) : name);
+    this.#offered = new Map(asked.tools.map(({ name }) => [name, sent(name)]));
+    this.#tools = new Map([...this.#offered].map(([name, called]) => [called, name]));
   }
 
   /** The results that follow are those of this answer's calls. */
@@ -43,7 +50,12 @@ export class SentCalls {
 
   /** That of a tool which the request offers is as good as the offer. */
   nameOf(name: string): string {
-    return this.#offered.has(name) ? name : taken(name, longest.name);
+    return this.#offered.get(name) ?? taken(name, longest.name);
+  }
+
+  /** Which tool the model calls by that name. */
+  toolOf(called: string): string {
+    return this.#tools.get(called) ?? called;
   }
 
   /**
