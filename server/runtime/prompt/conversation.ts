@@ -117,14 +117,14 @@ export function interruptedResult(toolUseId: string, name: string): ToolResult {
 
 /** The agent's list of what is to do, as its last successful call left it. */
 export function todosOf(messages: readonly { readonly parts: readonly MessagePart[] }[]): readonly Todo[] {
-  const parts = messages.flatMap((message) => message.parts);
-  const failed = new Set(
-    parts.flatMap((part) => (part.type === 'tool_result' && part.is_error ? [part.tool_use_id] : [])),
-  );
-  // Of others' calls of that name, a client's or an import's, nobody has checked what they say.
-  for (const part of parts.toReversed()) {
-    if (part.type !== 'tool_use' || part.name !== 'todos' || failed.has(part.id)) continue;
-    const todos = todosIn(part.input);
+  const failed = new Set<string>();
+  for (const part of messages.flatMap((message) => message.parts).toReversed()) {
+    if (part.type === 'tool_result' && part.is_error) failed.add(part.tool_use_id);
+    if (part.type !== 'tool_use') continue;
+    // Some models count their calls anew with each answer: the result is that of this one, and of none before.
+    const hasFailed = failed.delete(part.id);
+    // Of others' calls of that name, a client's or an import's, nobody has checked what they say.
+    const todos = part.name === 'todos' && !hasFailed ? todosIn(part.input) : null;
     if (todos !== null) return todos;
   }
   return [];
