@@ -152,6 +152,34 @@ test('a question whose time ran out while no process lived has expired, and a la
   expect(await resultOf(client, asked)).toContain('Nobody answered in time.');
 });
 
+test('a question of an MCP server whose call the process took with it has expired, and a late answer is refused', async () => {
+  const hostile = join(import.meta.dirname, 'runtime/mcp/test-servers/hostile.ts');
+  await writeSettings(folder, {
+    ...scriptedSettings(upstream.url),
+    mcp: { asking: { type: 'stdio', command: process.execPath, args: [hostile, 'asks', 'one'] } },
+    permissions: { allowed_tools: ['mcp_asking_act'] },
+  });
+  await upstream.script([
+    call('act', 'mcp_asking_act', {}),
+    { reply: { text: 'The tool said: {{last_tool_result}}' } },
+  ]);
+  const server = await startCrashing(folder);
+  const asked = await ask(clientOf(server, server.key), 'act');
+  const { data } = await asked.stream.until(is('prompt_requested'));
+  const { reply_path, questions } = (data as { request: PromptRequest }).request; // by its type
+  await server.kill9();
+  const again = await startCrashing(folder);
+  const client = clientOf(again, server.key);
+  await runThat(client, asked.stream.runId, hasEnded);
+  expect(await resultOf(client, asked)).toBe(`The tool said: ${cutOff}`);
+  const events = await eventsOf(client, asked.stream.runId);
+  const types = typesOf(events);
+  expect(types.indexOf('prompt_expired')).toBeGreaterThan(types.indexOf('run_resumed'));
+  expect(types.indexOf('tool_finished')).toBeGreaterThan(types.indexOf('prompt_expired'));
+  const late = await client.post(reply_path, { answers: [{ question_id: questions[0]?.id, yes: true }] });
+  expect(late.status).toBe(410);
+});
+
 test('a command in flight is not run again, and the model hears that nobody knows what came of it', async () => {
   const server = await startCrashing(folder);
   const asked = await ask(clientOf(server, server.key), 'sleep');

@@ -131,9 +131,31 @@ export async function askPrompt(
   const answer = await waitFor(scope, Date.parse(request.expires_at), look, withdrawn);
   if (scope.signal.aborted) return { status: 'cancelled' };
   const current = answer ?? (await scope.transcript.expirePrompt(request.id));
-  if (!question.told) await tellEnd(scope, log, request.id, promptEnd(current, toolCallId));
+  if (!question.told) await tellPrompt(scope, log, toolCallId, question, current);
   if (current.status === 'answered') return { status: 'answered', answers: current.answers ?? [] };
   return { status: current.status === 'declined' ? 'declined' : 'expired' };
+}
+
+/** Ends a prompt that a dead process has opened and nobody waits for any more. An answer that it has counts as given. */
+export async function withdrawPrompt(
+  scope: RunScope,
+  log: EventLog,
+  toolCallId: string,
+  question: StoredQuestion<PromptRequest>,
+): Promise<void> {
+  const current = await scope.transcript.expirePrompt(question.request.id);
+  await tellPrompt(scope, log, toolCallId, question, current);
+}
+
+async function tellPrompt(
+  scope: RunScope,
+  log: EventLog,
+  toolCallId: string,
+  question: StoredQuestion<PromptRequest>,
+  current: PromptRequest,
+): Promise<void> {
+  await tellEnd(scope, log, current.id, promptEnd(current, toolCallId));
+  question.told = true;
 }
 
 async function openPrompt(

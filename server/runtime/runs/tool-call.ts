@@ -13,7 +13,7 @@ import { type CallRecord, mayHaveRun } from './call-record.ts';
 import { type CallStart, callStart } from './call-start.ts';
 import { noteAfterChange, noticedFiles } from './file-notices.ts';
 import type { Progress } from './progress.ts';
-import { askPrompt, tellPermission } from './questions.ts';
+import { askPrompt, tellPermission, withdrawPrompt } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
 import { spend } from './spending.ts';
 import { isStoreAway } from './store-failure.ts';
@@ -38,8 +38,10 @@ export async function prepareCall(
     await callStart(scope, log, asked, record !== undefined).tell();
     return () => finish(log, toResult(asked, progress.stopReason === 'max_tokens' ? cutOff : unreadable));
   }
-  if (record && mayHaveRun(record) && !mayBeRepeated(tools, asked))
+  if (record && mayHaveRun(record) && !mayBeRepeated(tools, asked)) {
+    await withdrawPrompts(scope, log, asked, record);
     return () => finish(log, interruptedResult(asked.id, asked.name));
+  }
   const verdict = await askHooks(scope, log, asked);
   // From here on only the call as the hooks left it: people must see and allow what runs, not what was asked for.
   const { call } = verdict;
@@ -56,6 +58,7 @@ export async function prepareCall(
     // Of a call that another process has begun, nobody knows.
     if (scope.signal.aborted && !verdict.halt && !record) return finish(log, toResult(call, notMade));
     const output = withNotes(await traced(scope, call, tools, work), verdict);
+    await withdrawPrompts(scope, log, call, record);
     const unclear = scope.signal.aborted && !verdict.halt;
     return finish(log, unclear ? interruptedResult(call.id, call.name) : toResult(call, output));
   };
@@ -164,6 +167,17 @@ async function withdraw(
   if (!question || question.told || scope.signal.aborted) return;
   await scope.transcript.expirePermission(question.request.id);
   await tellPermission(scope, log, call, question, null);
+}
+
+/** The same of what its tool had asked, and has not asked again. */
+async function withdrawPrompts(
+  scope: RunScope,
+  log: EventLog,
+  call: ToolUse,
+  record: CallRecord | undefined,
+): Promise<void> {
+  for (const question of record?.prompts ?? [])
+    if (!question.told && !scope.signal.aborted) await withdrawPrompt(scope, log, call.id, question);
 }
 
 /** What hooks have to say to the model, marked as theirs. */

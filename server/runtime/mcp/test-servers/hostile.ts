@@ -159,6 +159,7 @@ function form(): object {
       ['constructor', { type: 'boolean' }],
       ['a\u0000b\ud800', { type: 'string', enum: ['\u0000', '\ud800x'] }],
     ]),
+    one: fields(1, { type: 'boolean' }),
     many: fields(10_000, text),
     wide: fields(1, { type: 'string', enum: values }),
     long: fields(1, { type: 'string', description: 'x'.repeat(1_000_000) }),
