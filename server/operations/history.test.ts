@@ -235,6 +235,42 @@ describe('going back', () => {
     expect((await ask('GET', `/${id}/diff`)).body.files).toHaveLength(3);
   });
 
+  test('changes nothing where somebody else has changed a file between two changes of the session', async () => {
+    const { id, folder } = await say('go', [
+      write('between/shared.txt', 'one\ntwo\n'),
+      write('between/own.txt', 'own\n'),
+    ]);
+    await writeFile(join(folder, 'between/shared.txt'), 'one\ntwo\nmine\n');
+    await say('again', [view('between/shared.txt'), edit('between/shared.txt', 'one', 'ONE')], id);
+    const toGo = await promptOf(id, 'go');
+    const { body: looked } = await ask('POST', `/${id}/revert`, { to_message_id: toGo, dry_run: true });
+    expect(looked.conflicts).toEqual([{ path: 'between/shared.txt', reason: 'changed' }]);
+    const refused = await ask('POST', `/${id}/revert`, { to_message_id: toGo });
+    expect(refused).toMatchObject({ status: 409, body: { code: 'revert_conflict' } });
+    expect(await readFile(join(folder, 'between/shared.txt'), 'utf8')).toBe('ONE\ntwo\nmine\n');
+    expect(await readFile(join(folder, 'between/own.txt'), 'utf8')).toBe('own\n');
+    // What was there before the session's change stays there: nothing of the other's lies in between.
+    const toAgain = await promptOf(id, 'again');
+    expect((await ask('POST', `/${id}/revert`, { to_message_id: toAgain })).status).toBe(200);
+    expect(await readFile(join(folder, 'between/shared.txt'), 'utf8')).toBe('one\ntwo\nmine\n');
+    // Nor does what is back already stand in the way, whoever put it back.
+    await rm(join(folder, 'between/shared.txt'));
+    expect((await ask('POST', `/${id}/revert`, { to_message_id: toGo })).status).toBe(200);
+    expect(await readdir(join(folder, 'between'))).toEqual([]);
+  });
+
+  test('puts back what a command of the session has changed between two of its changes', async () => {
+    const { id, folder } = await say('go', [write('formatted.txt', 'a=1\n')]);
+    await chmod(join(folder, 'formatted.txt'), 0o666);
+    const format: Call = ['bash', { command: "printf 'a = 1\\n' > formatted.txt", description: 'Format' }];
+    await say('format', [format, view('formatted.txt'), edit('formatted.txt', '1', '2')], id);
+    expect(await readFile(join(folder, 'formatted.txt'), 'utf8')).toBe('a = 2\n');
+    expect((await ask('POST', `/${id}/revert`, { to_message_id: await promptOf(id, 'go') })).status).toBe(
+      200,
+    );
+    expect(await readdir(folder)).not.toContain('formatted.txt');
+  });
+
   test('takes up where a crash has left it, and what is back already is no conflict', async () => {
     const { id, folder } = await say('go', [write('k/a.txt', 'a\n'), write('k/b.txt', 'b\n')]);
     await rm(join(folder, 'k/a.txt'));

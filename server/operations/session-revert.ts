@@ -20,8 +20,8 @@ export async function revertTo(
     plan.workspaceId,
     changed.map(({ path, before, beforeLast, after, mode }) => ({
       ...{ path, mode },
-      // The last change may have been recorded and then not made.
-      known: [after?.sha256 ?? null, beforeLast?.sha256 ?? null],
+      // The last change may have been recorded and then not made. Work that lies in between would go whatever is there.
+      known: plan.changedBetween.has(path) ? [] : [after?.sha256 ?? null, beforeLast?.sha256 ?? null],
       target: before?.sha256 ?? null,
       read: async () => (before ? read(before.sha256) : null),
     })),
@@ -112,7 +112,7 @@ async function outcomeOf(
 }
 
 const reasons: Readonly<Record<RevertConflict['reason'], string>> = {
-  changed: 'Somebody else has changed it since.',
+  changed: 'Somebody else has changed it, since or in between.',
   not_kept: 'Its earlier content was too large to keep.',
   protected: 'Tools may not write there.',
   not_a_file: 'A folder, a link or something else is in its place.',

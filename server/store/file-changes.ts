@@ -180,6 +180,31 @@ export async function changedFiles(
   return rows.map(toChangedFile);
 }
 
+/**
+ * The paths where somebody else's work lies between two changes since a run: the later one began with what no earlier
+ * one had found or left. What was recorded and then not made leads to the next one's beginning all the same.
+ */
+export async function pathsChangedBetween(
+  sql: Knex,
+  sessionId: string,
+  fromRunNumber: number,
+): Promise<ReadonlySet<string>> {
+  const rows: Pick<FileChangeRow, 'path' | 'before_sha256' | 'after_sha256'>[] = await sql('file_changes')
+    .where({ session_id: sessionId, reverted: false })
+    .where('run_number', '>=', fromRunNumber)
+    .orderBy(['path', 'id'])
+    .select('path', 'before_sha256', 'after_sha256');
+  const found = new Set<string>();
+  let path: string | null = null;
+  let held = new Set<string | null>();
+  for (const row of rows) {
+    if (row.path !== path) [path, held] = [row.path, new Set([row.before_sha256])];
+    if (!held.has(row.before_sha256)) found.add(row.path);
+    held.add(row.before_sha256).add(row.after_sha256);
+  }
+  return found;
+}
+
 type EndsRow = Pick<
   FileChangeRow,
   'path' | 'before_sha256' | 'before_size' | 'before_mode' | 'after_sha256' | 'after_size'

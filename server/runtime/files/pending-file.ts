@@ -6,7 +6,7 @@ import type { ResolvedPath } from '../tools/workspace-path.ts';
 export interface FileToPutBack {
   /** Relative to the workspace inside it, absolute outside. */
   readonly path: string;
-  /** Hashes of what it may hold now, null for no file: anything else was written by somebody else. */
+  /** Hashes of what it may hold now, null for no file: in anything else is somebody else's work. */
   readonly known: readonly (string | null)[];
   /** The hash of what it is to hold; null where the file is to go. */
   readonly target: string | null;
