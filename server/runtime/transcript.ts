@@ -198,6 +198,8 @@ export interface StepCommit {
   readonly runId: string;
   readonly sessionId: string;
   readonly messages: readonly NewMessage[];
+  /** The message that they stand before, as a summary does that leaves it out; behind all that the run has if absent. */
+  readonly before?: string;
   /** Added to the run and to the session, as is the cost. */
   readonly usage: Usage;
   /** Dollars; null where the model's price is not known; nothing if absent. */

@@ -11,7 +11,7 @@ import type {
   Usage,
 } from '../contract/api.ts';
 import { addCost } from './costs.ts';
-import { insertMessages, type NewMessage } from './messages.ts';
+import { insertMessages, makeRoomBefore, type NewMessage } from './messages.ts';
 import { meter, type Spender } from './meter.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';
 import { beginPlan } from './run-plans.ts';
@@ -45,6 +45,8 @@ export interface RunChange {
   readonly events: readonly NumberedEvent[];
   readonly status?: RunStatus;
   readonly messages?: readonly NewMessage[];
+  /** The message of the same run or query that they stand before; behind all that the run has if absent. */
+  readonly before?: string;
   readonly usage?: Usage;
   readonly cost?: Message['cost'];
   /** Who has used it, where no message tells: another may have stood in for the one that was asked for. */
@@ -82,7 +84,9 @@ export async function applyChange(
 ): Promise<void> {
   const { events, status = run.status, messages = [], usage = noUsage, cost = 0, steps = 0, end } = change;
   const written = messages.map((message) => ({ ...message, run_id: run.id }));
-  await insertMessages(sql, { ...run }, written, now);
+  const { before } = change;
+  const after = before === undefined ? undefined : await makeRoomBefore(sql, run, before, written.length);
+  await insertMessages(sql, { ...run }, written, now, after);
   const last_event_id = await insertEvents(sql, run, events, now);
   if (end)
     tellWorkspace(sql, { sessionId: session.id, workspaceId: session.workspace_id }, [toldEnd(end)], now);

@@ -164,6 +164,27 @@ export async function insertMessages(
   );
 }
 
+/** Makes room for so many messages before one of the run; returns the position behind which they go. */
+export async function makeRoomBefore(
+  sql: Knex.Transaction,
+  { session_id, run_number }: Pick<MessagePlace, 'session_id' | 'run_number'>,
+  messageId: string,
+  count: number,
+): Promise<number> {
+  const { position } = await findMessage(sql, session_id, messageId);
+  const later = await sql<MessageRow>('messages')
+    .where({ session_id, run_number })
+    .where('position', '>=', position)
+    .orderBy('position', 'desc')
+    .select('id', 'position');
+  // One after the other, the last one first: no two may be at one place in between.
+  for (const row of later)
+    await sql<MessageRow>('messages')
+      .where({ id: row.id })
+      .update({ position: row.position + count });
+  return position - 1;
+}
+
 async function lastPosition(
   sql: Knex.Transaction,
   { session_id, run_number }: MessagePlace,

@@ -344,6 +344,29 @@ describeStores('Deleting a message', (store) => {
     expect(session?.message_count).toBe(left.length);
   });
 
+  it('stands before a prompt that it leaves out, also in a fork, and stays where that is gone back on', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
+    const run = await beginRun(store(), reach, { sessionId, prompt: 'two' });
+    const prompt = await promptOf(store(), reach, sessionId, 1);
+    const summary = { ...message('assistant', 'In short.'), summary: true };
+    const step = { ...run, usage: noUsage, events: [] };
+    await store().transcript.commitStep({ ...step, messages: [summary], before: prompt, steps: 0 });
+    await store().transcript.commitStep({ ...step, messages: [message('assistant', 'Two.')], steps: 1 });
+    await endRun(store(), run);
+    const textsOf = async (id: string) =>
+      (await listed(store(), reach, id))
+        .slice(3)
+        .map(({ parts: [part] }) => part && 'text' in part && part.text);
+    expect(await textsOf(sessionId)).toEqual(['In short.', 'two', 'Two.']);
+    const { session } = await store().history.fork(reach, sessionId, {});
+    expect(await textsOf(session.id)).toEqual(['In short.', 'two', 'Two.']);
+    const plan = await store().history.planRevert(reach, sessionId, prompt);
+    await store().history.revert(reach, plan, false, done);
+    expect(await textsOf(sessionId)).toEqual(['In short.']);
+    expect((await store().sessions.find(reach, sessionId))?.session.summary_message_id).toBe(summary.id);
+  });
+
   it('of those that were gone back on counts nothing', async () => {
     const reach = await newAccount(store());
     const sessionId = await sessionOfClient(reach);

@@ -73,6 +73,8 @@ interface RunPlace {
 
 interface StepCommit extends RunOfSession {
   readonly messages: readonly NewMessage[];
+  /** The message of the same run or query that they stand before. */
+  readonly before?: string;
   readonly usage: Usage;
   /** Dollars; null where the model's price is not known; nothing if absent. */
   readonly cost?: Message['cost'];

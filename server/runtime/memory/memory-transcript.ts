@@ -66,7 +66,7 @@ export function createMemoryTranscript(): MemoryTranscript {
   };
   const append = (runId: string, events: readonly NumberedEvent[]) =>
     void runOf(runId).events.push(...events);
-  const addMessages = (runId: string, sessionId: string, added: readonly NewMessage[]) => {
+  const addMessages = (runId: string, sessionId: string, added: readonly NewMessage[], before?: string) => {
     const stored = added.map((message) => ({
       cost: null,
       summary: false,
@@ -78,7 +78,9 @@ export function createMemoryTranscript(): MemoryTranscript {
       reverted: false,
       created_at: new Date().toISOString(),
     }));
-    messages.set(sessionId, [...(messages.get(sessionId) ?? []), ...stored]);
+    const present = messages.get(sessionId) ?? [];
+    const place = before === undefined ? present.length : present.findIndex(({ id }) => id === before);
+    messages.set(sessionId, present.toSpliced(place, 0, ...stored));
   };
   const count = (runId: string, usage: Usage, cost: Message['cost'] = 0) => {
     const run = runOf(runId);
@@ -150,9 +152,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     async appendEvents(runId, events) {
       append(runId, events);
     },
-    async commitStep({ runId, sessionId, messages: added, usage, cost, seenFiles = [], events }) {
+    async commitStep({ runId, sessionId, messages: added, before, usage, cost, seenFiles = [], events }) {
       count(runId, usage, cost);
-      addMessages(runId, sessionId, added);
+      addMessages(runId, sessionId, added, before);
       for (const file of seenFiles) filesOf(sessionId).set(file.path, file);
       append(runId, events);
     },

@@ -38,6 +38,24 @@ test.each([
   expect(JSON.stringify(shown?.parts).includes('Go on.')).toBe(repeated);
 });
 
+test("what a client's tool gave behind a summary comes with its call, whose count was of the conversation before", () => {
+  const use = { type: 'tool_use' as const, id: 'call_1', name: 'get_weather', input: {} };
+  const result = {
+    ...{ type: 'tool_result' as const, tool_use_id: 'call_1', name: 'get_weather' },
+    ...{ content: 'Rain.', is_error: false },
+  };
+  const usage = { input_tokens: 20, output_tokens: 10, cached_input_tokens: 0 };
+  const calling = { ...whole('a'), parts: [use], usage };
+  const summary = { ...whole('b'), summary: true };
+  const given = { ...asked('c'), role: 'tool' as const, parts: [result] };
+  const [summed, ...shown] = toModelMessages([asked('a'), calling, summary, given], 'c');
+  expect(JSON.stringify(summed)).toContain('The whole');
+  expect(shown).toEqual([
+    { role: 'assistant', parts: [use] },
+    { role: 'tool', parts: [result] },
+  ]);
+});
+
 test.each([
   ['a run here has had', 'a', 30],
   ['no run here has had', null, undefined],

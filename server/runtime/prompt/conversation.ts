@@ -26,8 +26,7 @@ export function toModelMessages(
   atWork?: string,
   unread: Unread = 'told',
 ): ModelMessage[] {
-  const anew = givenAnew(stored, atWork);
-  const shown = stored.filter((message) => !message.excluded && !anew.has(message));
+  const shown = shownOf(stored, atWork);
   const at = shown.findLastIndex(({ summary }) => summary);
   const summary = shown[at];
   if (!summary) return spoken(shown, unread);
@@ -38,8 +37,46 @@ export function toModelMessages(
     .findLast(({ role, run_id }) => role === 'user' && run_id !== null && run_id === summary.run_id);
   return [
     ...fromSummary(plainText(summary.parts), prompt?.parts ?? null),
-    ...spoken(shown.slice(at + 1), unread),
+    ...spokenBehind(shown.slice(0, at), shown.slice(at + 1), unread),
   ];
+}
+
+function shownOf<Given extends Spoken>(stored: readonly Given[], atWork?: string): Given[] {
+  const anew = givenAnew(stored, atWork);
+  return stored.filter((message) => !message.excluded && !anew.has(message));
+}
+
+/**
+ * What a run was asked for and has given no answer to yet, what a client's tools gave before it among it: a summary leaves
+ * it out, and stands before it. Nothing once there is an answer.
+ */
+export function unansweredOf(
+  stored: readonly Message[],
+  runId: string,
+): { readonly first: string | null; readonly shown: readonly ModelMessage[] } {
+  const shown = shownOf(stored, runId).filter(({ summary, run_id }) => !summary || run_id !== runId);
+  const prompt = shown.findIndex(({ run_id }) => run_id === runId);
+  const isAnswered = shown.some(({ role, run_id }) => role === 'assistant' && run_id === runId);
+  if (prompt === -1 || isAnswered) return { first: null, shown: [] };
+  const others = shown.slice(0, prompt);
+  // Of all that came with a query its last message alone belongs to its run.
+  const begin = others.findLastIndex(({ role, run_id }) => role !== 'tool' || run_id !== null) + 1;
+  return {
+    first: shown[begin]?.id ?? null,
+    shown: spokenBehind(shown.slice(0, begin), shown.slice(begin), 'counted'),
+  };
+}
+
+/**
+ * What a client's tools gave may be the first that is behind a summary: their calls come along. What was counted with
+ * those is of the conversation as it was.
+ */
+function spokenBehind(before: readonly Spoken[], behind: readonly Spoken[], unread: Unread): ModelMessage[] {
+  const isGiven = behind[0]?.role === 'tool';
+  const calling = isGiven ? before.findLast(({ role, summary }) => role === 'assistant' && !summary) : null;
+  if (!calling?.parts.some(({ type }) => type === 'tool_use')) return spoken(behind, unread);
+  const { usage: _ofBefore, ...calls } = calling;
+  return spoken([calls, ...behind], unread);
 }
 
 /** As much of a prompt as is repeated behind the summary that tells of it. */
@@ -50,8 +87,14 @@ export function fromSummary(summary: string, prompt: readonly MessagePart[] | nu
   const asked = prompt ? plainText(prompt) : '';
   const words = asked.length > promptLimit ? `${asked.slice(0, promptLimit).toWellFormed()} […]` : asked;
   const repeated = words ? `\n\nWhat the person had asked for last, in their own words:\n\n${words}` : '';
-  const text = `The conversation so far, summed up:\n\n${summary}${repeated}`;
-  return [{ role: 'user', parts: [{ type: 'text', text }] }];
+  return [{ role: 'user', parts: [{ type: 'text', text: `${beginning}${summary}${repeated}` }] }];
+}
+
+const beginning = 'The conversation so far, summed up:\n\n';
+
+/** Whether a message stands for all that was summed up. */
+export function isSummary({ role, parts: [first] }: ModelMessage): boolean {
+  return role === 'user' && first?.type === 'text' && first.text.startsWith(beginning);
 }
 
 function plainText(parts: readonly MessagePart[]): string {

@@ -106,6 +106,63 @@ describe.each(dialects)('a run whose window is nearly full (%s)', (type) => {
     expect((await sent()).at(-1)).toContain('And a cake.');
   });
 
+  test('is summed up before a prompt that nobody has answered, which stays whole with its pictures', async () => {
+    await upstream.script([
+      summaries,
+      { when: { last_user: '^Bake' }, reply: { text: 'Baked.', usage: { input: 9000, output: 10 } } },
+      done,
+    ]);
+    const { ask, transcript } = await modelRuntime(upstream, { type, models: small });
+    await ask('Bake');
+    const text = `And a cake. ${'Sweet. '.repeat(1500)}Without nuts.`;
+    const picture = { type: 'file' as const, media_type: 'image/png', data: 'iVBORw0KGgo=' };
+    const messages = [{ role: 'user' as const, parts: [{ type: 'text' as const, text }, picture] }];
+    expect(told(await ask('', { messages }), 'session_summarized')).toHaveLength(1);
+    await ask('And now?');
+    const [, summed, asked, after] = await sent();
+    expect(summed).toContain('Baked.');
+    expect(summed).not.toContain('And a cake.');
+    for (const request of [asked, after]) {
+      expect(request).toMatch(/They want bread\..*And a cake\. .*Without nuts\./);
+      expect(request).toContain(picture.data);
+      expect(request).not.toContain('Baked.');
+    }
+    const stored = await transcript.readMessages('ses_1');
+    expect(stored.map(({ role, summary }) => (summary ? 'summary' : role))).toEqual([
+      ...['user', 'assistant', 'summary', 'user', 'assistant'],
+      ...['user', 'assistant'],
+    ]);
+  });
+
+  test("is summed up before what a client's tool gave, which stays whole behind its call", async () => {
+    const call = { name: 'get_weather', arguments: { place: 'Bern' } };
+    await upstream.script([
+      summaries,
+      { when: { last_user: '^Bake' }, reply: { tool_calls: [call], usage: { input: 9000, output: 10 } } },
+      done,
+    ]);
+    const { ask, transcript } = await modelRuntime(upstream, { type, models: small });
+    const callerTools = [{ name: 'get_weather', description: '', inputSchema: { type: 'object' } }];
+    const request = { limits: {}, summary: null, callerTools };
+    await ask('Bake', { request });
+    const [use] = (await transcript.readMessages('ses_1')).at(-1)?.parts ?? [];
+    const result = {
+      ...{
+        type: 'tool_result' as const,
+        tool_use_id: use?.type === 'tool_use' ? use.id : '',
+        name: 'get_weather',
+      },
+      ...{ content: `Rain. ${'More rain. '.repeat(500)}Then sun.`, is_error: false },
+    };
+    const events = await ask('', { request, messages: [{ role: 'tool', parts: [result] }] });
+    expect(told(events, 'session_summarized')).toHaveLength(1);
+    await ask('And now?', { request });
+    const [, summed, asked, after] = await sent();
+    expect(summed).not.toContain('Then sun.');
+    for (const body of [asked, after])
+      expect(body).toMatch(/They want bread\..*get_weather.*Bern.*Rain\. .*Then sun\./);
+  });
+
   test('is summed up whole, however short the answer is to be; what is cut off stands for nothing', async () => {
     await upstream.script([summaries, step(7960, { last_user: '^Bake' }), done]);
     const { ask } = await modelRuntime(upstream, { type, models: small });
@@ -185,7 +242,7 @@ describe.each(dialects)('a conversation that the provider refuses for its length
       ? { kind: 'status', status: 400, message: 'prompt is too long: 210000 tokens > 200000 maximum' }
       : { kind: 'status', status: 400, code: 'context_length_exceeded', message: 'maximum context length' };
 
-  test('is summed up once and sent again', async () => {
+  test('is summed up once and sent again, with the whole prompt', async () => {
     await upstream.script([
       summaries,
       { when: { last_user: '^Bake' }, reply: { text: 'Baked.' } },
@@ -194,10 +251,12 @@ describe.each(dialects)('a conversation that the provider refuses for its length
     ]);
     const { ask } = await modelRuntime(upstream, { type });
     await ask('Bake');
-    const events = await ask('And a cake.');
+    const events = await ask(`And a cake. ${'Sweet. '.repeat(1500)}Without nuts.`);
     expect(told(events, 'session_summarized')).toMatchObject([{ reason: 'prompt_refused' }]);
     expect(doneOf(events)).toMatchObject({ content: [{ type: 'text', text: 'Done.' }] });
-    expect((await sent()).at(-1)).toContain('And a cake.');
+    const [, , summed, again] = await sent();
+    expect(summed).not.toContain('And a cake.');
+    expect(again).toMatch(/They want bread\..*And a cake\. .*Without nuts\./);
   });
 
   test('fails where that did not help, and the session goes on from the summary', async () => {

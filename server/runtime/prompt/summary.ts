@@ -2,14 +2,14 @@
 import type { ContextUse, MessagePart, RuntimeEvent } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
-import { ModelFailure } from '../models/model.ts';
+import { ModelFailure, type ModelMessage } from '../models/model.ts';
 import { askPatiently } from '../models/model-patience.ts';
 import { addPart, countOf, type Draft, newDraft, unfinishedAnswer } from '../runs/draft.ts';
 import type { Progress } from '../runs/progress.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import { spend, spendingOf, usageUpdated } from '../runs/spending.ts';
 import { estimateInput, estimatePreamble, isCounted, isNearlyFull, tokensOf } from './context-use.ts';
-import { fromSummary } from './conversation.ts';
+import { fromSummary, isSummary, unansweredOf } from './conversation.ts';
 import { summaryInstructions, summaryRequest } from './summary-request.ts';
 import { systemPrompt } from './system-prompt.ts';
 
@@ -17,11 +17,13 @@ type Reason = Extract<RuntimeEvent, { type: 'session_summarized' }>['reason'];
 
 /** Sums up where the window is nearly full. Where that fails the run goes on with what it has. */
 export async function summarizeWhenFull(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
-  if (progress.conversation.length < 2 || !(await isWanted(scope))) return;
+  if (!(await isWanted(scope))) return;
   const { contextWindow } = await scope.model.facts();
   if (contextWindow === null || !isNearlyFull(await usedOf(scope, progress), contextWindow)) return;
+  const parted = await partAtPrompt(scope, progress);
+  if (!parted) return;
   try {
-    await summarize(scope, log, progress, 'window_full');
+    await writeDown(scope, log, progress, parted, 'window_full');
   } catch (error) {
     if (!(error instanceof ModelFailure)) throw error;
     scope.log.warn({ err: error, run_id: scope.runId }, 'a session could not be summed up');
@@ -39,9 +41,10 @@ export async function summarizeAfterRefusal(
 ): Promise<void> {
   const tooLong = error instanceof ModelFailure && error.remedy === 'shorten';
   if (!tooLong || scope.signal.aborted) throw error;
-  if (progress.conversation.length < 2 || !(await isWanted(scope))) throw error;
+  const parted = (await isWanted(scope)) ? await partAtPrompt(scope, progress) : null;
+  if (!parted) throw error;
   progress.draft = null;
-  await summarize(scope, log, progress, 'prompt_refused').catch((failure: unknown) => {
+  await writeDown(scope, log, progress, parted, 'prompt_refused').catch((failure: unknown) => {
     if (!(failure instanceof ModelFailure)) throw failure;
     // What the person has to know is why the conversation was refused; the log of the provider has the rest.
     throw error;
@@ -57,22 +60,61 @@ export function isSummarizingInVain({ summarizedAt = [], steps }: Progress): boo
   return first !== undefined && steps - first <= mostInARow;
 }
 
-/** Has the model write the summary, stores it, and goes on from it. Throws ModelFailure. */
+/** Sums all of it up, as a person has asked. Throws ModelFailure. */
 export async function summarize(
   scope: RunScope,
   log: EventLog,
   progress: Progress,
+  wishes: string | null,
+): Promise<void> {
+  const parted = { past: progress.conversation, prompt: null, unanswered: [], before: null };
+  await writeDown(scope, log, progress, parted, 'requested', wishes);
+}
+
+/** A conversation at the place up to which it is summed up. */
+interface Parted {
+  readonly past: readonly ModelMessage[];
+  /** What the run was asked for, where that is among the past: the model must still know it in the person's own words. */
+  readonly prompt: readonly MessagePart[] | null;
+  /** What the run was asked for and has not answered yet: it stays as it is. */
+  readonly unanswered: readonly ModelMessage[];
+  /** The first message of that. */
+  readonly before: string | null;
+}
+
+/** Null where nothing would be gained. */
+async function partAtPrompt(
+  { transcript, sessionId, runId }: RunScope,
+  { conversation }: Progress,
+): Promise<Parted | null> {
+  const stored = await transcript.readMessages(sessionId, runId);
+  const { first, shown } = unansweredOf(stored, runId);
+  const place = conversation.length - shown.length;
+  const past = conversation.slice(0, place);
+  if (past.every(isSummary)) return null;
+  // What was counted with a call among them is of the conversation as it was.
+  const unanswered = conversation.slice(place).map(({ tokens: _ofBefore, ...message }) => message);
+  const prompt = stored.findLast(({ role, run_id }) => role === 'user' && run_id === runId)?.parts ?? null;
+  return { past, unanswered, before: first, prompt: first === null ? prompt : null };
+}
+
+/** Has the model write the summary, stores it, and goes on from it. Throws ModelFailure. */
+async function writeDown(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  { past, prompt, unanswered, before }: Parted,
   reason: Reason,
   wishes: string | null = null,
 ): Promise<void> {
-  const draft = await writeSummary(scope, log, progress, wishes);
+  const draft = await writeSummary(scope, log, progress, past, wishes);
   if (scope.signal.aborted) return await payFor(scope, progress, draft);
   const text = textOf(draft);
   const facts = await scope.model.facts();
   const spending = spendingOf(facts, countOf(draft));
   const parts: MessagePart[] = [{ type: 'text', text }];
   const id = newId('message');
-  const conversation = fromSummary(text, await promptOf(scope));
+  const conversation = [...fromSummary(text, prompt), ...unanswered];
   const context = { used: tokensOf(conversation), window: facts.contextWindow };
   const message = {
     ...{ id, role: 'assistant' as const, parts, model: scope.model.name, stop_reason: 'end_turn' as const },
@@ -87,6 +129,7 @@ export async function summarize(
         runId: scope.runId,
         sessionId: scope.sessionId,
         messages: [message],
+        ...(before !== null && { before }),
         ...spending,
         context,
         steps: 0,
@@ -121,6 +164,7 @@ async function writeSummary(
   scope: RunScope,
   log: EventLog,
   progress: Progress,
+  past: readonly ModelMessage[],
   wishes: string | null,
 ): Promise<Draft> {
   const { signal } = scope;
@@ -131,7 +175,7 @@ async function writeSummary(
     const request = {
       ...generation,
       system: summaryInstructions(wishes),
-      messages: summaryRequest(progress.conversation, contextWindow),
+      messages: summaryRequest(past, contextWindow),
       tools: [],
     };
     const draft = newDraft(scope.model.name);
@@ -174,10 +218,4 @@ function requireWhole(draft: Draft): void {
     'replace',
     `The model wrote ${isCut ? 'a summary without an end' : 'no summary'}; try again, or choose another model.`,
   );
-}
-
-/** What the run was asked for: the model must still know it in the person's own words. */
-async function promptOf({ transcript, sessionId, runId }: RunScope): Promise<readonly MessagePart[] | null> {
-  const stored = await transcript.readMessages(sessionId, runId);
-  return stored.findLast(({ role, run_id }) => role === 'user' && run_id === runId)?.parts ?? null;
 }

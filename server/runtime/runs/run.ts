@@ -168,7 +168,7 @@ async function sumUp(scope: RunScope, log: EventLog, progress: Progress): Promis
   const stored = await scope.transcript.readMessages(scope.sessionId, scope.runId);
   const written = stored.findLast(({ summary, run_id }) => summary && run_id === scope.runId);
   if (written) [progress.messageId, progress.answer] = [written.id, written.parts];
-  else await summarize(scope, log, progress, 'requested', scope.summary?.wishes ?? null);
+  else await summarize(scope, log, progress, scope.summary?.wishes ?? null);
   return 'end_turn';
 }
 
