@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import knex, { type Knex } from 'knex';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import type { Job, JobRun, JobRunPage } from './contract/api.ts';
-import { ask, expectSound, longLease, standStill, startCrashing } from './crash-checks.ts';
-import { type ServerProcess, temporaryFolder } from './server-process.ts';
+import { startUpstream } from '../contract-tests/upstream/start-upstream.ts';
+import type { Job, JobRun, JobRunPage, Session } from './contract/api.ts';
+import { ask, expectSound, longLease, messagesOf, standStill, startCrashing } from './crash-checks.ts';
+import { type ServerProcess, scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
 
@@ -61,6 +62,43 @@ test('times that come while the server is killed run once each when it is back',
   await expectSound(join(folder, 'data/service.db'));
   const second = await startCrashing(folder);
   await ask(folder, (sql) => expectOnceEach(clientOf(second, key), jobs, sql));
+});
+
+test('a run that goes on after a crash has the rules of its job still, beside those of the session', {
+  timeout,
+}, async () => {
+  const upstream = await startUpstream();
+  onTestFinished(async () => void (await upstream.stop()));
+  const write = (file_path: string) => ({ name: 'write', arguments: { file_path, content: 'A' } });
+  const calls = [write('kept.txt'), write('secret.txt'), write('elsewhere/open.txt')];
+  await upstream.script([
+    { when: { step: 0 }, reply: { hold_after_chunks: 0, tool_calls: calls } },
+    { reply: { text: 'Done.' } },
+  ]);
+  const folder = await temporaryFolder();
+  await writeSettings(folder, scriptedSettings(upstream.url));
+  const first = await startCrashing(folder);
+  const { key } = first;
+  const client = clientOf(first, key);
+  const rule = (decision: string, pattern: string) => ({ tool: 'write', decision, pattern });
+  const ofSession = [rule('allow', '*.txt')];
+  const { body: session } = await client.post<Session>('/api/v1/sessions', { permission_rules: ofSession });
+  const given = { session_mode: 'reuse', session_id: session.id, model: 'scripted:scripted-1' };
+  const ofJob = [rule('deny', 'secret.txt'), rule('allow', 'elsewhere/**')];
+  const job = await newJob(client, { ...given, cron: '0 0 29 2 *', permission_rules: ofJob });
+  await client.send('POST', `${url}/${job}/run`);
+  await expect.poll(async () => (await upstream.requests()).length).toBe(1);
+  await first.kill9();
+  const second = await startCrashing(folder);
+  await expect.poll(async () => (await upstream.requests()).length, { timeout: 60_000 }).toBe(2);
+  await upstream.releaseHeld();
+  const back = clientOf(second, key);
+  const statuses = async () => (await runsOf(back, job)).map(({ status }) => status);
+  await expect.poll(statuses, { timeout: 60_000, interval: 200 }).toEqual(['completed']);
+  const results = (await messagesOf(back, session.id)).flatMap(({ parts }) =>
+    parts.filter((part) => part.type === 'tool_result'),
+  );
+  expect(results.map(({ is_error }) => is_error)).toEqual([false, true, false]);
 });
 
 test('of two servers on one database, one that is stopped or killed while it begins a run begins none', {

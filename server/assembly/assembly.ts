@@ -215,6 +215,7 @@ async function assemble(
     workspacePath: (workspaceId) => folders.open(workspaceId),
     workspacePlace: (workspaceId) => folders.place(workspaceId),
     workspaceTerms: async (workspaceId) => (await store.workspaces.terms(workspaceId)) ?? noTerms,
+    sessionRules: (sessionId, ofAgent) => store.sessions.rules(sessionId, ofAgent),
     workspaceSettings: (workspaceId, config) => workspaceSettings.forRuns(workspaceId, config),
     ownProviders: async (asker) => {
       const stored = await store.providerSettings.forRuns(asker);

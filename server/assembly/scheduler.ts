@@ -54,13 +54,18 @@ async function begin(
     ...(claimed.model !== null && { model: claimed.model }),
     ...(preferred !== null && { preferredModel: preferred }),
     permissionMode: claimed.permissionMode,
-    ...(principal.key && {
-      request: {
-        limits: null,
-        summary: null,
-        key: { rules: principal.key.permissionRules, bound: principal.workspaceId !== undefined },
+    request: {
+      limits: null,
+      summary: null,
+      // As they are now: what was taken away from the job since is not left in a session that it has made.
+      job: {
+        rules: claimed.permissionRules,
+        inPlace: claimed.madeSession || session.id !== claimed.sessionId,
       },
-    }),
+      ...(principal.key && {
+        key: { rules: principal.key.permissionRules, bound: principal.workspaceId !== undefined },
+      }),
+    },
     onUnanswered: 'deny',
     occurrence: occurrenceOf(claimed, session.id !== claimed.sessionId),
   });
@@ -78,10 +83,10 @@ async function sessionOf(
   claimed: ClaimedJobRun,
   { sessions }: Store,
 ): Promise<Query['session']> {
-  const { sessionId, madeSession, workspaceId, agentSlug, model, permissionRules } = claimed;
+  const { sessionId, workspaceId, agentSlug, model } = claimed;
   const found = sessionId === null ? null : await sessions.find(principal, sessionId);
   if (!found) {
-    const nothing = { systemPrompt: null, permissionRules };
+    const nothing = { systemPrompt: null, permissionRules: [] };
     return { id: newId('session'), workspaceId, agentSlug, model, ...nothing };
   }
   const { session } = found;
@@ -91,7 +96,6 @@ async function sessionOf(
     agentSlug: session.agent_slug,
     model: session.model,
     systemPrompt: session.system_prompt,
-    // As they are now: what was taken away from the job since is not left in the session.
-    permissionRules: madeSession ? permissionRules : [...session.permission_rules, ...permissionRules],
+    permissionRules: session.permission_rules,
   };
 }

@@ -137,7 +137,7 @@ describe('the permission mode of a query', () => {
   });
 });
 
-describe('the rules of a workspace', () => {
+describe('the rules', () => {
   const allow = (pattern?: string) => [{ tool: 'write', decision: 'allow', ...(pattern && { pattern }) }];
   const deny = (pattern?: string) => [{ tool: 'write', decision: 'deny', ...(pattern && { pattern }) }];
 
@@ -155,9 +155,16 @@ describe('the rules of a workspace', () => {
     expect((await write(sessionId, 'a.txt')).is_error).toBe(refused);
   });
 
-  test('count as they are at each call, for a run that is at work already', async () => {
-    const workspace = await newWorkspace({ permission_rules: allow() });
-    const sessionId = await newSession(workspace.id);
+  const merging = { 'content-type': 'application/merge-patch+json' };
+
+  test.each([
+    ['of its workspace', 'workspace'],
+    ['of its session', 'session'],
+  ])('%s count as they are at each call, for a run that is at work already', async (_, whose) => {
+    const rules = { permission_rules: allow() };
+    const workspace = await newWorkspace(whose === 'workspace' ? rules : {});
+    const sessionId = await newSession(workspace.id, whose === 'session' ? rules : {});
+    const place = whose === 'workspace' ? `workspaces/${workspace.id}` : `sessions/${sessionId}`;
     const step = (step: number, file_path: string) => ({
       when: { step },
       reply: { tool_calls: [{ name: 'write', arguments: { file_path, content: 'A' } }] },
@@ -169,17 +176,9 @@ describe('the rules of a workspace', () => {
     });
     const results: boolean[] = [];
     for await (const { data } of readEvents(response)) {
-      if (data.type === 'tool_finished') {
-        results.push(data.is_error ?? data.result?.is_error);
-        await ask(
-          'PATCH',
-          `/api/v1/workspaces/${workspace.id}`,
-          { permission_rules: deny() },
-          {
-            'content-type': 'application/merge-patch+json',
-          },
-        );
-      }
+      if (data.type !== 'tool_finished') continue;
+      results.push(data.is_error ?? data.result?.is_error);
+      await ask('PATCH', `/api/v1/${place}`, { permission_rules: deny() }, merging);
     }
     const { body } = await ask('GET', `/api/v1/sessions/${sessionId}/messages`);
     const told = body.data.flatMap(({ parts }: Json) =>
@@ -187,6 +186,34 @@ describe('the rules of a workspace', () => {
     );
     expect(told.map(({ is_error }: Json) => is_error)).toEqual([false, true]);
     expect(results).toHaveLength(2);
+  });
+
+  test('of the session that a person sees count as they are for an agent at work', async () => {
+    const workspace = await newWorkspace({});
+    const sessionId = await newSession(workspace.id, { permission_rules: allow() });
+    const errand = { prompt: 'Errand.', description: 'An errand', agent_slug: 'coder' };
+    const write = (file_path: string) => ({ name: 'write', arguments: { file_path, content: 'A' } });
+    await upstream.script([
+      { when: { last_user: '^Errand', step: 0 }, reply: { tool_calls: [write('a.txt')] } },
+      {
+        when: { last_user: '^Errand', step: 1 },
+        reply: { hold_after_chunks: 0, tool_calls: [write('b.txt')] },
+      },
+      { when: { last_user: '^Errand' }, reply: { text: 'Tried.' } },
+      { when: { step: 0 }, reply: { tool_calls: [{ name: 'agent', arguments: errand }] } },
+      { reply: { text: 'Done.' } },
+    ]);
+    const asked = ask('POST', '/api/v1/query', { prompt: 'Go.', session_id: sessionId });
+    await expect.poll(async () => (await upstream.requests()).length).toBe(3);
+    await ask('PATCH', `/api/v1/sessions/${sessionId}`, { permission_rules: deny() }, merging);
+    await upstream.releaseHeld();
+    expect((await asked).body.stop_reason).toBe('end_turn');
+    const { body: children } = await ask('GET', `/api/v1/sessions/${sessionId}/children`);
+    const { body } = await ask('GET', `/api/v1/sessions/${children.data[0].session.id}/messages`);
+    const told = body.data.flatMap(({ parts }: Json) =>
+      parts.filter(({ type }: Json) => type === 'tool_result'),
+    );
+    expect(told.map(({ is_error }: Json) => is_error)).toEqual([false, true]);
   });
 
   test('open tools to the Messages surface, unless the session has rules of its own', async () => {

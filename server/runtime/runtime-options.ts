@@ -1,5 +1,6 @@
 /** What a program that has the runtime inside gives it. */
 import type { Clock } from '../clock.ts';
+import type { PermissionRule } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
@@ -35,6 +36,11 @@ export interface RuntimeOptions {
   readonly workspacePath?: (workspaceId: string) => Promise<string>;
   /** What holds for all of a workspace; nothing if absent. Asked at each run and at each tool call. */
   readonly workspaceTerms?: (workspaceId: string) => Promise<WorkspaceTerms>;
+  /**
+   * The rules of a session as they are now, and of an agent's those of the session that a person sees; those that a query
+   * says if absent. Asked at each tool call.
+   */
+  readonly sessionRules?: (sessionId: string, ofAgent: boolean) => Promise<readonly PermissionRule[]>;
   /** The settings that count for runs in a workspace, made of those of the runtime; these themselves if absent. */
   readonly workspaceSettings?: (workspaceId: string, settings: ClientConfig) => Promise<ClientConfig>;
   /** The providers that people and workspaces have of their own; none if absent. Asked at each run and model call. */

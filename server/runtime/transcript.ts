@@ -60,6 +60,8 @@ export interface RunRequest {
    * workspace, nothing of its person's own does.
    */
   readonly key?: { readonly rules: readonly PermissionRule[]; readonly bound?: boolean } | null;
+  /** The job that it was begun for: its rules count as they were then, beside those of the session or in their place. */
+  readonly job?: { readonly rules: readonly PermissionRule[]; readonly inPlace: boolean } | null;
   /** The provider setting that is to be used before all others, wherever the run goes on. */
   readonly providerSettingId?: string | undefined;
   /** What it was given out of a corpus when it was asked, and goes on with wherever it goes on. */

@@ -1,9 +1,9 @@
 /** Sessions: made, found, listed, changed and deleted, each only within the caller's reach. */
 import type { Knex } from 'knex';
-import type { operations, Session, SessionCreate, SessionUpdate } from '../contract/api.ts';
+import type { operations, PermissionRule, Session, SessionCreate, SessionUpdate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
-import { agentSessionsBelow, requireRootEnded } from './agent-sessions.ts';
+import { agentSessionsBelow, personsSession, requireRootEnded } from './agent-sessions.ts';
 import { recordAudit } from './audit.ts';
 import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
@@ -54,6 +54,8 @@ export interface Sessions {
   delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<readonly string[]>;
   /** Records that the session leaves the service as a document. Throws `not_found`. */
   recordExport(reach: Reach, id: string, format: string): Promise<void>;
+  /** For the server's own work: what its runs may do, or, of one that an agent has, those of the session that a person sees. Throws `not_found`. */
+  rules(id: string, ofAgent: boolean): Promise<readonly PermissionRule[]>;
 }
 
 export function sessionRepository({ database, clock, cursors }: StoreParts): Sessions {
@@ -116,6 +118,13 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
           before: { workspace_id: row.workspace_id, messages: row.message_count },
         });
         return ids;
+      }),
+    rules: (id, ofAgent) =>
+      database.read('installation', async (sql) => {
+        const ruled = ofAgent ? await personsSession(sql, id) : id;
+        const row = await sql<SessionRow>('sessions').where({ id: ruled }).first('permission_rules');
+        if (!row) throw notFound('session');
+        return JSON.parse(row.permission_rules);
       }),
     recordExport: (reach, id, format) =>
       database.write(reach, async (sql) => {

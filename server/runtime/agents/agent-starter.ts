@@ -20,6 +20,8 @@ export interface AgentStarter {
   readonly asked: QueryLimits | null;
   /** The API key that all of it was begun with. */
   readonly key: RunRequest['key'];
+  /** The job that all of it was begun for. */
+  readonly job: RunRequest['job'];
   /** The provider setting that the person wants to be used before all others. */
   readonly providerSettingId: RunRequest['providerSettingId'];
   /** How many agents may be started in all for the run of a person. */

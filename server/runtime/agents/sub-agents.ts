@@ -93,7 +93,7 @@ async function queryOf(scope: RunScope, call: AgentCall, errand: Errand): Promis
       agentSlug: errand.agentSlug,
       model: null,
       systemPrompt: scope.systemPrompt,
-      permissionRules: scope.rules,
+      permissionRules: await scope.rules(),
     },
     userId: agents.userId,
     trigger: 'agent',
@@ -102,9 +102,10 @@ async function queryOf(scope: RunScope, call: AgentCall, errand: Errand): Promis
     model: (await agents.modelOf(errand.agentSlug)) ?? scope.model.name,
     permissionMode: scope.permissionMode,
     onUnanswered: scope.onUnanswered,
-    ...((agents.asked || agents.key || providerSettingId || scope.corpus) && {
+    ...((agents.asked || agents.key || agents.job || providerSettingId || scope.corpus) && {
       request: {
         ...{ limits: agents.asked, summary: null, key: agents.key ?? null, providerSettingId },
+        ...(agents.job && { job: agents.job }),
         ...(scope.corpus && { corpus: inherited(scope.corpus) }),
       },
     }),

@@ -99,7 +99,8 @@ async function decideIn(
 }
 
 async function rulesOf(scope: RunScope): Promise<readonly PermissionRule[]> {
-  return [...scope.rules, ...(await scope.workspaceRules())];
+  const [own, ofWorkspace] = await Promise.all([scope.rules(), scope.workspaceRules()]);
+  return [...own, ...ofWorkspace];
 }
 
 /** What the rules keep from a search of this tool; null where they keep nothing from it. */

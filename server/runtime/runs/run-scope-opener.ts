@@ -1,6 +1,6 @@
 /** Opens what a run works with: its model, its profile, its tools and its folder, as the settings have them now. */
 import type { Clock } from '../../clock.ts';
-import type { InterruptReason } from '../../contract/api.ts';
+import type { InterruptReason, PermissionRule } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
 import { Problem } from '../../problem.ts';
@@ -35,6 +35,8 @@ export interface ScopeParts {
   readonly profiles: Profiles;
   readonly placeOf: (workspaceId: string) => Promise<ProfilePlace>;
   readonly termsOf: (workspaceId: string) => Promise<WorkspaceTerms>;
+  /** See RuntimeOptions. */
+  readonly sessionRules?: (sessionId: string, ofAgent: boolean) => Promise<readonly PermissionRule[]>;
   /** The settings that count in the workspace, made of those of the runtime. */
   readonly settingsOf: (workspaceId: string, settings: ClientConfig) => Promise<ClientConfig>;
   readonly transcript: Transcript;
@@ -92,6 +94,9 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       return parts.of({ ...asker, providerSettingId: undefined });
     }
   }
+
+  const sessionRulesOf = async ({ session, agent }: Query) =>
+    (await given.sessionRules?.(session.id, agent !== undefined)) ?? session.permissionRules;
 
   return async (query, runId, controller) => {
     const { session } = query;
@@ -165,7 +170,11 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         query.permissionMode ?? terms.permissionMode ?? 'ask',
         profile.permission_mode,
       ),
-      rules: [...session.permissionRules, ...(query.request?.key?.rules ?? [])],
+      rules: async () => [
+        ...(request?.job?.inPlace ? [] : await sessionRulesOf(query)),
+        ...(request?.job?.rules ?? []),
+        ...(request?.key?.rules ?? []),
+      ],
       workspaceRules: async () => (await given.termsOf(workspaceId)).permissionRules,
       settings,
       onUnanswered: query.onUnanswered,
@@ -197,6 +206,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         toolLimits: limitsBelow(query, profile, terms.permissionRules),
         asked: query.request?.limits ?? null,
         key: query.request?.key ?? null,
+        job: query.request?.job ?? null,
         providerSettingId: asker.providerSettingId,
         limit: async () => agentLimits(await settings()).max_agents,
         modelOf: async (slug) => modelOf(await given.profiles.find(slug, place), await settings()),

@@ -35,8 +35,8 @@ export interface RunScope {
   /** Added to the profile's instructions. */
   readonly systemPrompt: string | null;
   readonly permissionMode: PermissionMode;
-  /** The session's own. */
-  readonly rules: readonly PermissionRule[];
+  /** Those of its session as they are now, asked at each tool call, and of the key and the job that it was begun with. */
+  readonly rules: () => Promise<readonly PermissionRule[]>;
   /** Those of its workspace as they are now: asked at each tool call, so that a right that went counts no more. */
   readonly workspaceRules: () => Promise<readonly PermissionRule[]>;
   /** The settings as they count now: asked at each tool call, so that a guard or a right that went counts no more. */

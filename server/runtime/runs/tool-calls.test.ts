@@ -57,7 +57,13 @@ async function carryOut(calls: readonly (readonly [string, string, Lasts])[]) {
     ...{ queueLimit: 1, workspacePlace: null, provisionalTitle: null, events: [] },
   });
   const scope = {
-    ...{ runId: 'run_1', sessionId: 'ses_1', permissionMode: 'ask', rules: [], onUnanswered: 'deny' },
+    ...{
+      runId: 'run_1',
+      sessionId: 'ses_1',
+      permissionMode: 'ask',
+      rules: async () => [],
+      onUnanswered: 'deny',
+    },
     ...{
       extensions: [],
       keptReadable: new Set(),
