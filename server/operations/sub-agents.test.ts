@@ -347,6 +347,42 @@ test('that has ended and whose events are no longer kept is not waited for: what
   expect(statuses.sort()).toEqual(['completed', 'failed', 'interrupted']);
 });
 
+test('is found again by its run where the database had too much to do to tell of it', async () => {
+  const resuming = await testApp({
+    config: { providers: { scripted: scriptedProvider(upstream, 'scripted-1') } },
+    settings: { leaseSeconds: 4 },
+  });
+  onTestFinished(() => resuming.close());
+  const { token } = await resuming.register('bob');
+  await upstream.script([
+    { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: [errand('Answer.')] } },
+    { when: { last_user: '^Go' }, reply: { text: 'It said: {{last_tool_result}}' } },
+    { reply: { text: 'It is there.', hold_after_chunks: 1 } },
+  ]);
+  const { transcript } = resuming.services.store;
+  const { readEvents: read } = transcript;
+  const events: Json[] = [];
+  const agent = () => events.find(({ type }) => type === 'agent_started')?.run_id;
+  let refused = 0;
+  const reading = vi.spyOn(transcript, 'readEvents').mockImplementation(async (runId, ...more) => {
+    if (refused > 0 || agent() === undefined || runId !== agent()) return read(runId, ...more);
+    refused += 1;
+    throw new Problem('overloaded', 'The database has more to do than it can; try again in a moment.');
+  });
+  onTestFinished(() => reading.mockRestore());
+  const body = { prompt: 'Go.' };
+  const response = await resuming.stream('POST', '/api/v1/query/stream', { token, body });
+  const releasing = expect
+    .poll(() => events.some(({ type }) => type === 'run_resumed'))
+    .toBe(true)
+    .then(() => upstream.releaseHeld());
+  for await (const { data } of readEvents(response)) events.push(data);
+  await releasing;
+  expect(refused).toBe(1);
+  expect(events.at(-1)).toMatchObject({ content: [{ text: 'It said: It is there.' }] });
+  expect(events.filter(({ type }) => type === 'agent_finished')).toMatchObject([{ status: 'completed' }]);
+});
+
 test('is refused what nobody can allow, where nobody is asked', async () => {
   await scriptWriter('five.txt');
   const answer = await app.request('POST', '/api/v1/query', { token: ada.token, body: { prompt: 'Go.' } });

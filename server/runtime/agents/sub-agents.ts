@@ -52,22 +52,42 @@ export async function runSubAgent(
   call: AgentCall,
   errand: Errand,
 ): Promise<ToolOutput> {
-  const known = await scope.transcript.findAgent(scope.runId, call.key);
-  const told = known ? await toldOf(scope, call, known) : new Set<string>();
   try {
+    const known = await orLater(() => scope.transcript.findAgent(scope.runId, call.key));
     const agent = known ?? (await startAgent(scope, call, errand));
-    const { description } = errand;
-    if (!told.has('agent_started'))
-      await tell(log, { type: 'agent_started', ...namesOf(call, agent), description });
-    const outcome = await follow(scope, log, call, agent, told);
-    if (!told.has('agent_finished')) await finish(scope, log, call, agent, outcome);
-    return outcome.output;
+    return await orLater(() => toEnd(scope, log, call, errand, agent, known !== null));
   } catch (error) {
     // What the errand names is not there, or there is no room: the model can do something else.
     if (error instanceof Problem && !isStoreAway(error) && !scope.signal.aborted)
       return failure(error.message);
     throw error;
   }
+}
+
+/** One that is at work is not left without anybody who waits for it: whoever goes on with the run finds it again. */
+async function orLater<Value>(work: () => Promise<Value>): Promise<Value> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'overloaded') throw error;
+    throw new Problem('database_unavailable', error.message, { cause: error });
+  }
+}
+
+async function toEnd(
+  scope: RunScope,
+  log: EventLog,
+  call: AgentCall,
+  { description }: Errand,
+  agent: StartedAgent,
+  wasKnown: boolean,
+): Promise<ToolOutput> {
+  const told = wasKnown ? await toldOf(scope, call, agent) : new Set<string>();
+  if (!told.has('agent_started'))
+    await tell(log, { type: 'agent_started', ...namesOf(call, agent), description });
+  const outcome = await follow(scope, log, call, agent, told);
+  if (!told.has('agent_finished')) await finish(scope, log, call, agent, outcome);
+  return outcome.output;
 }
 
 async function startAgent(scope: RunScope, call: AgentCall, errand: Errand): Promise<StartedAgent> {
@@ -77,7 +97,7 @@ async function startAgent(scope: RunScope, call: AgentCall, errand: Errand): Pro
     if ((await scope.transcript.countAgents(agents.rootRunId)) >= limit)
       throw new Problem('invalid_request', `A run may start ${limit} agents at most; do the rest yourself.`);
     await agents.start(await queryOf(scope, call, errand));
-    const started = await scope.transcript.findAgent(scope.runId, call.key);
+    const started = await orLater(() => scope.transcript.findAgent(scope.runId, call.key));
     if (!started) throw new Error('The agent was started and is not there.');
     return started;
   });
