@@ -207,7 +207,15 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       const { principalOf } = first.credential === 'login' ? logins : apiKeys;
       const { credentialId } = first;
       const now = (await processKeys.principalOf(credentialId)) ?? (await principalOf(credentialId));
-      return principals.map((before) => now !== null && keepsItsRights(before, now));
+      if (now === null) return principals.map(() => false);
+      if (principals.every((before) => keepsItsRights(before, now))) return principals.map(() => true);
+      // A workspace that is deleted takes no right away from what goes on elsewhere.
+      const ids = new Set(principals.flatMap(({ workspaces }) => workspaces.map(({ id }) => id)));
+      const existing = await records.principals.existingWorkspaces([...ids]);
+      return principals.map((before) => {
+        const workspaces = before.workspaces.filter(({ id }) => existing.has(id));
+        return keepsItsRights({ ...before, workspaces }, now);
+      });
     },
     async register(body, origin) {
       const user = await accounts.register(body, origin);

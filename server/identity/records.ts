@@ -92,6 +92,8 @@ export interface PrincipalRecords {
   byUser(userId: string): Promise<CredentialOwner | null>;
   /** The account that runs the installation, the oldest where there are several; null before the first start. */
   operator(): Promise<CredentialOwner | null>;
+  /** Those of the workspaces that have not been deleted. */
+  existingWorkspaces(ids: readonly string[]): Promise<ReadonlySet<string>>;
   /** Counts requests of a key, and notes its use, at most once a minute. */
   touchApiKey(id: string, use: ApiKeyUse): Promise<void>;
 }

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { beginRun } from '../store/test-runs.ts';
@@ -535,6 +536,38 @@ describe.each(databases)('on %s', (dialect) => {
       await ended;
       expect(seen.at(-1)).toMatchObject({ event: 'error' });
       expect(seen.at(-1)?.data.error).toContain('credential_invalid');
+    });
+
+    test.each([
+      ['in which nothing has happened', false],
+      ['in which something has', true],
+    ])('end with their workspace, one %s; what its people follow elsewhere goes on', async (_, happens) => {
+      const { body: me } = await ask('GET', '/users/me');
+      const [{ organization_id }] = me.memberships;
+      const bob = await app.register(`bob-${happens}-${dialect.toLowerCase()}`);
+      const invitation = { email: bob.email, role: 'member' };
+      const invited = await ask('POST', `/organizations/${organization_id}/invitations`, invitation);
+      const asBob = (path: string, body: object) =>
+        app.request('POST', `/api/v1${path}`, { token: bob.token, body });
+      await asBob('/invitations/accept', { token: invited.body.token });
+      const { body: workspace } = await asBob('/workspaces', { name: 'Short', organization_id });
+      if (happens) await newSession({ workspace_id: workspace.id });
+      const here = `?workspace_id=${workspace.id}`;
+      const [owners, members] = [await follow(here, ada.token, other), await follow(here, bob.token)];
+      const elsewhere = await follow('', bob.token, other);
+      expect((await ask('DELETE', `/workspaces/${workspace.id}`)).status).toBe(204);
+      for (const { seen, ended } of [owners, members]) {
+        await ended;
+        expect(seen.at(-1)).toMatchObject({
+          event: 'error',
+          data: { error: 'not_found: The workspace was deleted.' },
+        });
+      }
+      // So long that the credential of each stream was looked at.
+      await sleep(3000);
+      await asBob('/sessions', {});
+      await expect.poll(elsewhere.types).toContain('session_created');
+      expect(elsewhere.types()).not.toContain('error');
     });
 
     test('are answered with 410 once they are no longer kept', async () => {

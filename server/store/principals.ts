@@ -66,6 +66,8 @@ export interface Principals {
   byUser(userId: string): Promise<CredentialOwner | null>;
   /** The oldest operator; null where there is none yet. */
   operator(): Promise<CredentialOwner | null>;
+  /** Those of the workspaces that have not been deleted. */
+  existingWorkspaces(ids: readonly string[]): Promise<ReadonlySet<string>>;
   /** Counts requests of a key, and remembers its use, at most once a minute. */
   touchApiKey(id: string, use: ApiKeyUse): Promise<void>;
 }
@@ -149,6 +151,11 @@ export function principalRepository({ database }: StoreParts): Principals {
     },
     byUser: (userId) => database.read('installation', (sql) => findPerson(sql, userId)),
     operator: () => database.read('installation', operator),
+    existingWorkspaces: (ids) =>
+      database.read(
+        'installation',
+        async (sql) => new Set<string>(await sql('workspaces').whereIn('id', ids).pluck('id')),
+      ),
     touchApiKey: (id, { at, address, requests }) =>
       database.write('installation', async (sql) => {
         const now = at.getTime();

@@ -1,6 +1,7 @@
 /** What happens in a workspace, numbered in the order in which it was committed, whichever process wrote it. */
 import type { Knex } from 'knex';
 import type { WorkspaceEvent } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
 import type { Database } from './database.ts';
 import { insertRows } from './insert-rows.ts';
 import { LastWrites } from './last-writes.ts';
@@ -35,7 +36,7 @@ export interface StreamBounds {
   readonly pruned: number;
 }
 
-/** Whether the caller may reach the workspace has been asked before. */
+/** Whether the caller may reach the workspace has been asked before. Both throw `not_found` once it is deleted. */
 export interface WorkspaceEvents {
   bounds(workspaceId: string): Promise<StreamBounds>;
   /** Up to `limit` events behind `after`; `through` is how far was looked. */
@@ -80,9 +81,16 @@ export function workspaceEventRepository({ database }: StoreParts): WorkspaceEve
   };
 }
 
+/** One in which nothing has happened yet has none of its own. */
 async function boundsOf(sql: Knex, workspaceId: string): Promise<StreamBounds> {
-  const row = await sql<StreamRow>('workspace_streams').where({ workspace_id: workspaceId }).first();
-  return { last: row?.last_event_id ?? 0, pruned: row?.pruned_event_id ?? 0 };
+  const row: { last_event_id: number | null; pruned_event_id: number | null } | undefined = await sql(
+    'workspaces',
+  )
+    .leftJoin('workspace_streams', 'workspace_streams.workspace_id', 'workspaces.id')
+    .where('workspaces.id', workspaceId)
+    .first('last_event_id', 'pruned_event_id');
+  if (!row) throw new Problem('not_found', 'The workspace was deleted.');
+  return { last: row.last_event_id ?? 0, pruned: row.pruned_event_id ?? 0 };
 }
 
 type ReadRow = EventRow & { readonly run_data: string | null };
