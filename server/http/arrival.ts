@@ -9,6 +9,8 @@ export function limitArrival(request: IncomingMessage, mostMs: number, late: (er
   if (!announcesBody(request)) return;
   const timer = setTimeout(() => {
     if (request.complete || request.destroyed) return;
+    // What has come waits for us, who write down what came before: a caller who is held up is not late.
+    if (request.readableLength > 0) return void timer.refresh();
     late(Object.assign(new Error('The body is late.'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
   }, mostMs);
   timers.set(request, timer);

@@ -198,6 +198,26 @@ describe('what does not arrive', () => {
   });
 });
 
+test('a body that waits for its reader is not late', async () => {
+  let read = 0;
+  const appendUpload: NonNullable<TestServerOptions['handlers']>['appendUpload'] = async ({ body }) => {
+    const { content } = body as { readonly content: AsyncIterable<Uint8Array> };
+    for await (const chunk of content) {
+      // As a storage that takes its time for what came first.
+      if (read === 0) await sleep(1500);
+      read += chunk.length;
+    }
+    return { status: 204, headers: { 'Upload-Offset': String(read) } };
+  };
+  const limits = { headersMs: 20_000, requestMs: 400, checkMs: 50 };
+  server = await startTestServer({ handlers: { appendUpload }, limits });
+  const answer = await server.request('PATCH', '/api/v1/files/uploads/upl_01k9w6r3h2e7xv5q0c8m4b1tza', {
+    body: new Uint8Array(32 * 1024 ** 2),
+    headers: { 'content-type': 'application/octet-stream', 'upload-offset': '0' },
+  });
+  expect([answer.status, read]).toEqual([204, 32 * 1024 ** 2]);
+});
+
 describe('draining', () => {
   const run = 'run_01k9w6r3h2e7xv5q0c8m4b1tza';
   let begun: PromiseWithResolvers<void>;
@@ -239,6 +259,31 @@ describe('draining', () => {
     const started = Date.now();
     await server.drain(30_000);
     expect((await stream).text).toMatch(/event: error\ndata: \{"error":"draining: [^"]+"\}\n\n$/);
+    expect(Date.now() - started).toBeLessThan(20_000);
+  });
+
+  test('streams that begin only then are told as well', async () => {
+    const thought = Promise.withResolvers<void>();
+    async function* silent() {
+      await new Promise(() => undefined);
+      yield { data: {} };
+    }
+    const headers = { 'X-Run-Id': run };
+    const streamRunEvents = async () => {
+      begun.resolve();
+      await thought.promise;
+      return { status: 200, type: 'text/event-stream', headers, body: silent() } as const;
+    };
+    server = await startTestServer({ handlers: { ...handlers, streamRunEvents } });
+    const stream = server.request('GET', `/api/v1/runs/${run}/events`);
+    await begun.promise;
+    const started = Date.now();
+    const drained = server.drain(30_000);
+    // The others are told after a second.
+    await sleep(2000);
+    thought.resolve();
+    expect((await stream).text).toMatch(/event: error\ndata: \{"error":"draining: [^"]+"\}\n\n$/);
+    await drained;
     expect(Date.now() - started).toBeLessThan(20_000);
   });
 

@@ -23,19 +23,25 @@ export function createStreamWatch(ports: Ports): StreamWatch {
   const watched = new Set<Watched>();
   const check = createCheck(watched, ports);
   setInterval(check, checkMs).unref();
+  let ending = false;
   return {
     watch(caller, resumable) {
       const entry = { caller, resumable, end: new AbortController() };
       watched.add(entry);
+      // What was still thinking when the others were told is told as it begins.
+      if (ending) entry.end.abort(stopping(resumable));
       return { end: entry.end.signal, forget: () => watched.delete(entry) };
     },
     endAll() {
-      for (const { end, resumable } of watched) {
-        const then = resumable ? 'connect again, and continue after the last id' : 'try again later';
-        end.abort(new Problem('draining', `The server is stopping; ${then}.`));
-      }
+      ending = true;
+      for (const { end, resumable } of watched) end.abort(stopping(resumable));
     },
   };
+}
+
+function stopping(resumable: boolean): Problem {
+  const then = resumable ? 'connect again, and continue after the last id' : 'try again later';
+  return new Problem('draining', `The server is stopping; ${then}.`);
 }
 
 /** A slow database must not pile up questions. */
