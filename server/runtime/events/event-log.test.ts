@@ -1,4 +1,5 @@
 /** The numbers of a run's events: in order, without a gap, whatever fails. */
+import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { NumberedEvent, RunEvent } from '../transcript.ts';
 import { createEventLog } from './event-log.ts';
@@ -89,6 +90,17 @@ test('a reader is told of nothing that is not stored', async () => {
   expect(seen).toEqual([]);
   await log.commit([], (events) => store.append('run_1', events));
   expect(seen.at(-1)).toBe(1);
+});
+
+test('a write that is under way when the log is closed is told to nobody: they look at the store', async () => {
+  const store = failingStore();
+  const { log, seen } = logOver(store);
+  const writing = log.commit([text('one')], (events) => store.append('run_1', events));
+  await setImmediate();
+  log.close();
+  await writing;
+  expect(store.stored).toHaveLength(1);
+  expect(seen).toEqual([]);
 });
 
 test('a log that is closed stores nothing more: the run may go on in another', async () => {

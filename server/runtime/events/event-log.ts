@@ -48,7 +48,8 @@ export function createEventLog(
     const numbered = events.map((event, index) => ({ ...event, seq: seq + 1 + index }));
     await store(numbered);
     seq += events.length;
-    stored(numbered);
+    // Whoever follows the run elsewhere by now looks at the store itself.
+    if (!closed) stored(numbered);
   };
 
   const writeWithWaiting = async (events: readonly RunEvent[], store: StoreEvents): Promise<void> => {

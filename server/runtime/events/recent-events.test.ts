@@ -27,6 +27,14 @@ test('one that is behind, or has all of it, has to ask the store; so has whoever
   expect(recent.after('run_2', 3)).toBeNull();
 });
 
+test('what others have stored in between is not passed over', () => {
+  const recent = createRecentEvents();
+  recent.add('run_1', [chunk(4), chunk(5)]);
+  recent.add('run_1', [chunk(9)]);
+  expect(recent.after('run_1', 3)).toBeNull();
+  expect(recent.after('run_1', 8)).toEqual([chunk(9)]);
+});
+
 test('the store alone tells how a run ended, and of a run that has left', () => {
   const recent = createRecentEvents();
   recent.add('run_1', [chunk(8)]);

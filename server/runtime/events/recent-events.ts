@@ -23,7 +23,9 @@ export function createRecentEvents(): RecentEvents {
     add(runId, events) {
       // The store may have given the last events other numbers than they were given here.
       if (events.some(({ name }) => name === 'done' || name === 'error')) return void runs.delete(runId);
-      const recent = runs.get(runId) ?? [];
+      const known = runs.get(runId) ?? [];
+      // Others may have worked on the run in between: what is given out has no gap.
+      const recent = known.at(-1)?.event.seq === (events[0]?.seq ?? 0) - 1 ? known : [];
       for (const event of events) recent.push({ event, characters: charactersIn(event.data) });
       runs.set(runId, newest(recent));
     },
