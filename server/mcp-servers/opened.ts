@@ -39,7 +39,10 @@ export function markOf(connection: number, loggedInAt: number | null | undefined
 
 /** A credential of the setting's own counts for all who use it; without one each is on their own. */
 function mayNeedLogin({ type, headers = {} }: McpServer): boolean {
-  const hasCredential = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization');
+  // An empty value is not sent, and says nothing of who asks.
+  const hasCredential = Object.entries(headers).some(
+    ([name, value]) => name.toLowerCase() === 'authorization' && value !== '',
+  );
   return (type === 'http' || type === 'sse') && !hasCredential;
 }
 

@@ -449,6 +449,19 @@ describe('logins', () => {
     await send('owner', 'DELETE', `${path}/${made.id}`);
   });
 
+  test('stay with their person where the setting has a credential that is empty', async () => {
+    const guarded = await startOauthServer();
+    const made = await make('owner', { scope: 'organization', name: 'guarded', url: guarded.url });
+    await logIn('member', made.id);
+    const headers = { Authorization: '' };
+    expect((await send('admin', 'PATCH', `${path}/${made.id}`, { headers })).status).toBe(200);
+    expect(await toolsOf('member')).toContain('mcp_guarded_act');
+    expect(await toolsOf('admin')).not.toContain('mcp_guarded_act');
+    const tried = await send('admin', 'POST', `${path}/${made.id}/test`);
+    expect(tried.body).toMatchObject({ ok: false, error: { code: 'login_needed' } });
+    await send('owner', 'DELETE', `${path}/${made.id}`);
+  });
+
   test('a token that has ended is renewed once, however many need it, and a refused renewal says so', async () => {
     const guarded = await startOauthServer();
     const made = await make('member', { name: 'renewed', url: guarded.url });
