@@ -1,5 +1,6 @@
 /** Why an MCP server cannot be used, in words for people and models. */
 import {
+  InsufficientScopeError,
   ProtocolError,
   ProtocolErrorCode,
   SdkError,
@@ -28,6 +29,7 @@ const longestReason = 500;
 export function reasonOf(error: unknown): string {
   if (error instanceof McpFailure) return error.message;
   if (error instanceof UnauthorizedError) return 'it asks for a login (401)';
+  if (error instanceof InsufficientScopeError) return scopeFault(error);
   if (error instanceof SdkHttpError) return `it answered with the HTTP status ${error.data.status}`;
   if (isBrokenOff(error)) return 'its answer broke off';
   if (error instanceof ProtocolError) return `it said: ${oneLine(error.message)} (${error.code})`;
@@ -71,13 +73,23 @@ export function isSessionUnknown(error: unknown): boolean {
 /** Whether nothing was done: the request never came to the server, or it says itself that it refuses it. */
 export function isRefusal(error: unknown): boolean {
   if (error instanceof OutcomeUnknown) return false;
-  if (error instanceof McpFailure || error instanceof UnauthorizedError) return true;
+  if (error instanceof McpFailure || error instanceof UnauthorizedError || wantsLogin(error)) return true;
   // A fault inside of the server may have come in the middle of its work.
   if (error instanceof ProtocolError) return error.code !== ProtocolErrorCode.InternalError;
   if (error instanceof SdkHttpError) return refusingStatuses.has(error.data.status);
   for (let at = error; at instanceof Error; at = at.cause)
     if ('code' in at && typeof at.code === 'string' && neverSent.has(at.code)) return true;
   return false;
+}
+
+/** Whether a person who logs in may help: there is no login, or it may do too little. */
+export function wantsLogin(error: unknown): boolean {
+  return error instanceof LoginNeeded || error instanceof InsufficientScopeError;
+}
+
+function scopeFault({ requiredScope }: InsufficientScopeError): string {
+  const wanted = requiredScope ? `; it asks for the scope ${oneLine(requiredScope)}` : '';
+  return `its login does not allow that${wanted}`;
 }
 
 /** 400 is not one of them: see `isSessionGone`. */

@@ -2,12 +2,14 @@
 import { basename } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import {
+  type AuthProvider,
   Client,
   type ClientOptions,
   type ElicitRequestFormParams,
   type ElicitResult,
   ProtocolError,
   SSEClientTransport,
+  type SSEClientTransportOptions,
   SseError,
   type Transport,
 } from '@modelcontextprotocol/client';
@@ -201,10 +203,37 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
     requestInit: { headers: { ...headers } },
     ...(login && { authProvider: login.provider }),
   };
-  if (target.type === 'sse') return new SSEClientTransport(url, options);
+  if (target.type === 'sse') return sseTransport(url, options, login?.provider);
   const { onListChanged, onSessionGone } = parts;
   const stream = eventStream(options.fetch, { onReopened: onListChanged, onSessionGone });
   return new HttpTransport(url, { ...options, ...stream });
+}
+
+/** A login may be renewed once nobody is connected any more: the library would then open a stream that nobody closes. */
+function sseTransport(
+  url: URL,
+  options: SSEClientTransportOptions,
+  provider: AuthProvider | undefined,
+): SSEClientTransport {
+  let closed = false;
+  const transport = new SSEClientTransport(url, {
+    ...options,
+    ...(provider && {
+      authProvider: {
+        token: () => provider.token(),
+        onUnauthorized: async (context: Parameters<NonNullable<AuthProvider['onUnauthorized']>>[0]) => {
+          await provider.onUnauthorized?.(context);
+          if (closed) throw new McpFailure('it was stopped');
+        },
+      },
+    }),
+  });
+  const close = transport.close.bind(transport);
+  transport.close = async () => {
+    closed = true;
+    await close();
+  };
+  return transport;
 }
 
 async function commandOf(

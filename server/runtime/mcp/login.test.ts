@@ -161,6 +161,67 @@ test('a login that cannot be renewed is over: a person is needed again', async (
   expect(await keeper.read(server.url)).toBeNull();
 });
 
+test('a login that ends while it is in use says so, and counts again once a person has logged in', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  await loggedIn(server, {}, keeper);
+  const workspacePath = testWorkspace();
+  const guarded = { type: 'http' as const, url: server.url };
+  const mcp = testMcp({ guarded }, { mcpLogins: keeper }, { backOffMs: 10, longestBackOffMs: 10 });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  const act = async () => (await call(tools, 'mcp_guarded_act', {}, context)).content;
+  expect(await act()).toBe('done');
+  server.revoke(true);
+  const hint = 'it asks for a login; a person logs in with: service mcp login guarded';
+  expect(await act()).toContain(hint);
+  expect(mcp.states({ workspacePath })).toEqual([{ name: 'guarded', state: 'failed', detail: hint }]);
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  await loggedIn(server, {}, keeper);
+  await expect.poll(act).toBe('done');
+  expect(mcp.states({ workspacePath })[0]?.state).toBe('ready');
+});
+
+test('a renewal takes no header of the setting to the authorization server', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  await loggedIn(server, {}, keeper);
+  const workspacePath = testWorkspace();
+  const guarded = { type: 'http' as const, url: server.url, headers: { 'X-Key': 'canary' } };
+  const mcp = testMcp({ guarded }, { mcpLogins: keeper });
+  const tools = await mcp.tools({ workspacePath });
+  server.asked.length = 0;
+  server.revoke();
+  const { context } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
+  expect(server.asked.map(({ path }) => path)).toContain('/token');
+  const told = server.asked.filter(({ headers }) => headers['x-key'] === 'canary');
+  expect(new Set(told.map(({ path }) => path))).toEqual(new Set(['/mcp']));
+});
+
+test('a renewal that outlives its connection over sse opens none that nobody closes', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  await loggedIn(server, {}, keeper);
+  server.revoke();
+  server.asked.length = 0;
+  const [renewing, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  server.pauses.before = ({ path }) => {
+    if (path !== '/token') return undefined;
+    renewing.resolve();
+    return late.promise;
+  };
+  const before = await keeper.read(server.url);
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: { type: 'sse', url: server.url, timeout: 1 } }, { mcpLogins: keeper });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  await renewing.promise;
+  late.resolve();
+  await expect.poll(() => keeper.read(server.url)).not.toBe(before);
+  await delay(500);
+  expect(server.asked.filter(({ path }) => path === '/mcp')).toHaveLength(1);
+});
+
 test('an answer that belongs to another login is refused', async () => {
   const server = await startOauthServer();
   const keeper = keepLoginsInMemory();

@@ -68,6 +68,7 @@ class KeptLoginOf implements Login {
   readonly #keeper: LoginKeeper;
   readonly #sent = new WeakMap<Response, string | undefined>();
   #current: KeptLogin | null = null;
+  #fetch: FetchLike = fetch;
 
   constructor(url: URL, settings: OauthSettings, keeper: LoginKeeper) {
     this.#url = url;
@@ -75,12 +76,14 @@ class KeptLoginOf implements Login {
     this.#keeper = keeper;
     this.provider = {
       token: () => this.#token(),
-      onUnauthorized: ({ response, fetchFn }) =>
-        this.#renew(this.#sent.get(response), fetchFn, extractWWWAuthenticateParams(response)),
+      // The fetch that comes along adds the headers of the setting, which are for the server itself and no other.
+      onUnauthorized: ({ response }) =>
+        this.#renew(this.#sent.get(response), this.#fetch, extractWWWAuthenticateParams(response)),
     };
   }
 
   watching(fetch: FetchLike): FetchLike {
+    this.#fetch = fetch;
     return async (url, init) => {
       const response = await fetch(url, init);
       const sent = new Headers(init?.headers).get('authorization');

@@ -27,6 +27,7 @@ import {
   OutcomeUnknown,
   oneLine,
   reasonOf,
+  wantsLogin,
 } from './failure.ts';
 import { type Link, openLink } from './link.ts';
 import { type Listing, listAll } from './listing.ts';
@@ -259,6 +260,7 @@ export class ConnectedServer {
     try {
       return await link.during(() => ask(link.client));
     } catch (error) {
+      if (error instanceof LoginNeeded) throw this.#loggedOut(error, link);
       if (!isSessionGone(error)) throw this.#failureOf(error, link);
       if (isSessionUnknown(error)) await this.#drop(link);
       else this.#leave(link);
@@ -270,6 +272,14 @@ export class ConnectedServer {
           throw this.#failureOf(second, again);
         });
     }
+  }
+
+  /** Nothing more can be asked there: whoever uses it next connects anew, and hears the same until somebody has logged in. */
+  #loggedOut(error: LoginNeeded, link: Link): McpFailure {
+    const why = this.#whyNot(error);
+    if (link === this.#link) this.#fail(why, false, true);
+    this.#leave(link);
+    return new LoginNeeded(why, { cause: error });
   }
 
   async #linked(): Promise<Link> {
@@ -284,7 +294,7 @@ export class ConnectedServer {
     if (closed && this.#link !== link && this.#failure) return new OutcomeUnknown(this.#failure.why);
     if (error instanceof Error && error.name === 'AbortError') return error;
     const Failure = isRefusal(error) ? McpFailure : OutcomeUnknown;
-    return new Failure(reasonOf(error), { cause: error });
+    return new Failure(this.#whyNot(error), { cause: error });
   }
 
   async #connect(): Promise<void> {
@@ -321,12 +331,12 @@ export class ConnectedServer {
       const known = error instanceof McpFailure || !late.aborted;
       const why = known ? this.#whyNot(error) : `it did not connect within ${limit / 1000} s`;
       log.warn({ ...loggable(error), mcp_server: name }, 'an MCP server cannot be used');
-      this.#fail(why, late.aborted, error instanceof LoginNeeded);
+      this.#fail(why, late.aborted, wantsLogin(error));
     }
   }
 
   #whyNot(error: unknown): string {
-    const hint = error instanceof LoginNeeded ? `; ${this.#parts.loginHint}` : '';
+    const hint = wantsLogin(error) ? `; ${this.#parts.loginHint}` : '';
     return `${reasonOf(error)}${hint}`;
   }
 

@@ -1,7 +1,7 @@
 /** A small MCP server that wants a login, and its authorization server, on loopback: with PKCE, registration and rotation. */
 import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { onTestFinished } from 'vitest';
 
 export interface OauthServer {
@@ -21,6 +21,7 @@ export interface OauthServer {
   readonly asked: {
     readonly path: string;
     readonly authorization: string | undefined;
+    readonly headers: IncomingHttpHeaders;
     readonly body: string;
   }[];
   /** What was asked of the token endpoint, in its order. */
@@ -63,7 +64,8 @@ export async function startOauthServer(): Promise<OauthServer> {
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', origin);
     const body = await bodyOf(request);
-    const heard = { path: url.pathname, authorization: request.headers.authorization, body };
+    const { headers: sent } = request;
+    const heard = { path: url.pathname, authorization: sent.authorization, headers: sent, body };
     asked.push(heard);
     await pauses.before(heard);
     const answer = answers[url.pathname] ?? (() => refused('not_found', 404));
