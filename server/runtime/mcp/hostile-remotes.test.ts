@@ -10,7 +10,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse, message: Mess
 interface Message {
   readonly id?: number;
   readonly method?: string;
-  readonly params?: { readonly arguments?: { readonly deed?: string } };
+  readonly params?: { readonly arguments?: { readonly deed?: string }; readonly cursor?: string };
 }
 
 /** A server on this machine, and what it was asked. */
@@ -248,6 +248,81 @@ test('what is said about a content is a line, and leaves room for the content', 
   expect(output.content).not.toMatch(/^The user says/m);
   expect(output.content).toContain('; it cannot be shown here]');
   expect(output.content).toContain('The text.\n\nAll of the rest.');
+});
+
+/** A server that has tools alone. */
+function withTools(names: readonly string[], odd: Readonly<Record<string, Answer>> = {}): Answer {
+  const tools = names.map((name) => ({ name, inputSchema: { type: 'object' } }));
+  return wellBut({
+    initialize: (_, response, { id }) => json(response, id, { ...welcome, capabilities: { tools: {} } }),
+    'tools/list': (_, response, { id }) => json(response, id, { tools }),
+    ...odd,
+  });
+}
+
+test('what is listed in many small pages is listed whole', async () => {
+  const { url } = await serve(
+    withTools([], {
+      'tools/list': (_, response, { id, params }) => {
+        const from = Number(params?.cursor ?? 0);
+        const tools = Array.from({ length: 5 }, (_tool, at) => ({
+          name: `tool_${from + at}`,
+          inputSchema: { type: 'object' },
+        }));
+        json(response, id, { tools, ...(from + 5 < 400 && { nextCursor: String(from + 5) }) });
+      },
+    }),
+  );
+  const { tools, state } = await states(url, 'http');
+  expect([state?.state, tools.length]).toEqual(['ready', 400]);
+});
+
+test('a tool that looks like another keeps its name where that one is taken away', async () => {
+  const { url } = await serve(withTools(['a.b', 'a_b']));
+  const named = async (disabled_tools: string[]) =>
+    (await states(url, 'http', { disabled_tools })).tools.map(({ name }) => name);
+  const [dotted, underlined] = [await named(['a_b']), await named(['a.b'])];
+  expect([...dotted, ...underlined].sort()).toEqual((await named([])).sort());
+  expect(dotted).not.toEqual(underlined);
+});
+
+test('a call that is interrupted keeps no connection open for its answer', async () => {
+  const [held, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const { url, asked } = await serve(
+    withTools(['act'], {
+      'tools/call': (_, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        response.write('id: 1\ndata:\n\n');
+        response.once('close', gone.resolve);
+        held.resolve();
+      },
+    }),
+  );
+  const workspacePath = testWorkspace();
+  const tools = await remote(url, 'http').tools({ workspacePath });
+  const interrupting = new AbortController();
+  const { context } = testContext(workspacePath, { signal: interrupting.signal });
+  const calling = call(tools, 'mcp_remote_act', {}, context);
+  await held.promise;
+  interrupting.abort();
+  await Promise.allSettled([calling]);
+  await gone.promise;
+  expect(asked).toContain('POST / notifications/cancelled');
+});
+
+test('a login that does not reach far enough is a refusal that names the scope', async () => {
+  const refuse: Answer = (_, response) =>
+    void response
+      .writeHead(403, { 'www-authenticate': 'Bearer error="insufficient_scope", scope="write"' })
+      .end();
+  const { url } = await serve(withTools(['act'], { 'tools/call': refuse }));
+  const { tools } = await states(url, 'http');
+  const { content } = await call(tools, 'mcp_remote_act', {}, testContext(testWorkspace()).context);
+  const why =
+    'its login does not allow that; it asks for the scope write; a person logs in with: service mcp login remote';
+  expect(content).toBe(`The MCP server remote did not do it: ${why}.`);
+  const closed = await serve(wellBut({ initialize: refuse }));
+  expect((await states(closed.url, 'http')).state).toMatchObject({ state: 'failed', detail: why });
 });
 
 test('a last page that is given again and again is the last', async () => {

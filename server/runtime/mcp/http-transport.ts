@@ -14,11 +14,13 @@ export function isBrokenOff(error: unknown): boolean {
   return error instanceof ProtocolError && error.data === brokenOff;
 }
 
+const cancelled = 'notifications/cancelled';
+
 type Sending = Parameters<StreamableHTTPClientTransport['send']>;
 
 /** A transport of the library, with that end. */
 export class HttpTransport extends StreamableHTTPClientTransport {
-  readonly #unanswered = new Set<string | number>();
+  readonly #unanswered = new Map<string | number, AbortController>();
 
   constructor(url: URL, options: StreamableHTTPClientTransportOptions) {
     super(url, options);
@@ -29,11 +31,17 @@ export class HttpTransport extends StreamableHTTPClientTransport {
   }
 
   override async send(...[message, options]: Sending): Promise<void> {
+    if (!Array.isArray(message) && 'method' in message && message.method === cancelled) {
+      const told = super.send(message, options);
+      this.#giveUp(message.params?.requestId);
+      return await told;
+    }
     const isRequest = !Array.isArray(message) && 'method' in message && 'id' in message;
     // Whoever listens for the end knows what to do then.
     if (!isRequest || options?.onRequestStreamEnd) return await super.send(message, options);
     const { id } = message;
-    this.#unanswered.add(id);
+    const given = new AbortController();
+    this.#unanswered.set(id, given);
     const lose = (): void => {
       if (!this.#unanswered.has(id)) return;
       const error = {
@@ -44,10 +52,20 @@ export class HttpTransport extends StreamableHTTPClientTransport {
       this.onmessage?.({ jsonrpc: '2.0', id, error });
     };
     try {
-      await super.send(message, { ...options, onRequestStreamEnd: lose });
+      const { requestSignal: asked } = options ?? {};
+      const requestSignal = asked ? AbortSignal.any([asked, given.signal]) : given.signal;
+      await super.send(message, { ...options, requestSignal, onRequestStreamEnd: lose });
     } catch (error) {
       this.#unanswered.delete(id);
       throw error;
     }
+  }
+
+  /** Nobody waits for the answer: its connection is not kept for it, and not opened again. */
+  #giveUp(id: unknown): void {
+    if (typeof id !== 'string' && typeof id !== 'number') return;
+    const given = this.#unanswered.get(id);
+    this.#unanswered.delete(id);
+    given?.abort();
   }
 }

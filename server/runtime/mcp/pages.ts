@@ -7,8 +7,8 @@ interface Page<Item> {
   readonly nextCursor?: string | undefined;
 }
 
-/** As many as the library itself asks for, which gathers them all before it gives any. */
-const mostPages = 64;
+/** So many pages may bring nothing that is kept; the others have a bound by what they bring. */
+const mostEmptyPages = 64;
 /** What is kept of one list, in characters: more than the context of most models takes. */
 const longestList = 2_000_000;
 /** What is read of one list, kept or not: some pages of the ten megabytes that one answer may have. */
@@ -23,9 +23,10 @@ export async function gather<Item, Kept>(
   const gathered: Kept[] = [];
   let [room, unread] = [longestList, mostRead];
   let before: Page<Item> = { items: [] };
-  for (let pages = 0; pages < mostPages; pages += 1) {
+  for (let empty = 0; empty < mostEmptyPages; ) {
     const page = await ask(before.nextCursor ? { cursor: before.nextCursor } : {});
     if (isSame(page, before)) return gathered;
+    const had = gathered.length;
     for (const item of page.items) {
       unread -= lengthOf(item);
       const kept = keep(item);
@@ -35,6 +36,7 @@ export async function gather<Item, Kept>(
       gathered.push(kept);
     }
     if (!page.nextCursor || unread < 0 || gathered.length === most) return gathered;
+    if (gathered.length === had) empty += 1;
     before = page;
   }
   throw new McpFailure('its lists have no end');

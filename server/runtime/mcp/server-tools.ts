@@ -23,14 +23,15 @@ export interface NamedServer {
 
 /** The tools that the settings leave of all connected servers; `names` are those of all that are set. */
 export function toolsOf(servers: readonly NamedServer[], names: readonly string[]): Tool[] {
-  const offered = servers.flatMap(({ name, server }) =>
-    (server.listing?.tools ?? [])
-      .filter((tool) => offers(server.entry, tool.name))
-      .map((listed) => ({ server: name, tool: listed.name, listed, connected: server })),
+  const all = servers.flatMap(({ name, server }) =>
+    (server.listing?.tools ?? []).map((listed) => ({
+      ...{ server: name, tool: listed.name, listed, connected: server },
+    })),
   );
-  return [...nameTools(offered, names)].map(([name, { server, listed, connected }]) =>
-    agentTool(name, server, listed, connected),
-  );
+  // All are named, since what is left out today may be offered tomorrow.
+  return [...nameTools(all, names)]
+    .filter(([, { tool, connected }]) => offers(connected.entry, tool))
+    .map(([name, { server, listed, connected }]) => agentTool(name, server, listed, connected));
 }
 
 function agentTool(name: string, server: string, listed: ListedTool, connected: ConnectedServer): Tool {
