@@ -198,6 +198,17 @@ describe.each(databases)('on %s, a plan', (dialect) => {
     expect((await ask('POST', '/api/v1/query', body)).body.content[0].text).toContain('Only look.');
   });
 
+  test('is shown to the agent as a person has left it, also where they rejected that', async () => {
+    const plan = await proposed();
+    await ask('PATCH', `${path}/${plan.id}`, { content: 'Only look, and tell.' });
+    await ask('POST', `${path}/${plan.id}/reject`, { comment: 'Telling is too much.' });
+    await upstream.script([{ reply: { text: '{{system}}' } }]);
+    const body = { prompt: 'And?', agent_slug: 'plan', session_id: plan.session_id };
+    const [{ text }] = (await ask('POST', '/api/v1/query', body)).body.content;
+    expect(text).toContain('They say: Telling is too much.');
+    expect(text).toContain('Only look, and tell.');
+  });
+
   test('is changed and deleted only by who has read it as it is', async () => {
     const plan = await proposed();
     const stale = { token: ada.token, headers: { 'if-match': '"0"' } };
@@ -291,6 +302,11 @@ describe.each(databases)('on %s, a plan', (dialect) => {
     await endOf(first.body.id);
     expect((await ask('GET', `${path}/${plan.id}`)).body).toMatchObject({
       status: 'failed',
+      steps: [{ status: 'completed' }, { status: 'pending' }],
+    });
+    const renamed = await ask('PATCH', `${path}/${plan.id}`, { title: 'Mend it well' });
+    expect(renamed.body).toMatchObject({
+      version: 2,
       steps: [{ status: 'completed' }, { status: 'pending' }],
     });
     await upstream.script([{ reply: { text: 'I was told: {{last_user}}' } }]);

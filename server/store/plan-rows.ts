@@ -84,6 +84,8 @@ export async function addVersion(
 ): Promise<PlanRow> {
   const changes = {
     ...textOf(written),
+    // What was done of it is done under another title, too.
+    ...(written.content === row.content && { steps: row.steps }),
     run_id: runId,
     version: row.version + 1,
     status: written.draft ? ('draft' as const) : ('proposed' as const),

@@ -72,9 +72,12 @@ async function planNote({ transcript, sessionId }: PromptScope): Promise<string>
   const plan = await transcript.readPlan(sessionId);
   if (!plan) return '';
   const name = `The plan ${plan.id}, version ${plan.version},`;
-  if (plan.status === 'rejected')
-    return `${name} was rejected by the person.${plan.comment ? ` They say: ${plan.comment}` : ''}`;
-  return plan.status === 'proposed' && plan.run_id === null
-    ? `${name} was changed by the person, and now reads:\n\n# ${plan.title}\n\n${plan.content}`
-    : '';
+  const changed =
+    plan.run_id === null
+      ? ` was changed by the person, and now reads:\n\n# ${plan.title}\n\n${plan.content}`
+      : '';
+  if (plan.status === 'proposed' && changed) return `${name}${changed}`;
+  if (plan.status !== 'rejected') return '';
+  const refused = `${name} was rejected by the person.${plan.comment ? ` They say: ${plan.comment}` : ''}`;
+  return changed ? `${refused}\n\nBefore that it${changed}` : refused;
 }
