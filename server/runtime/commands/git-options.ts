@@ -38,13 +38,13 @@ export function overridesGit(args: readonly CommandWord[]): boolean {
 const startingOptions =
   /^--(up?|upl[a-z-]*|rece[a-z-]*|ex?|exec?|ext[a-z]*|op[a-z-]*|sendmail-cmd|to-cmd|cc-cmd|header-cmd|smtp-server|httpd|access-hook)(=|$)/;
 
-/** Commands of git, and the words by which they start programs, or take settings that do. */
+/** Commands of git, and the words by which they start programs, or take settings that do; digits stand among letters, too. */
 const starters: readonly (readonly [command: string, word: RegExp])[] = [
-  ['grep', /^-[a-zA-Z]*O/],
-  ['rebase', /^-[a-zA-Z]*x/],
-  ['difftool', /^-[a-zA-Z]*x/],
+  ['grep', /^-[a-zA-Z0-9]*O/],
+  ['rebase', /^-[a-zA-Z0-9]*x/],
+  ['difftool', /^-[a-zA-Z0-9]*x/],
   // The folder of git that `--separate-git-dir` names may be there, with settings that somebody wrote.
-  ['clone', /^(-[a-zA-Z]*[cu]|--(conf|temp|sep)[a-z-]*(=|$))/],
+  ['clone', /^(-[a-zA-Z0-9]*[cu]|--(conf|temp|sep)[a-z-]*(=|$))/],
   ['init', /^--(temp|sep)[a-z-]*(=|$)/],
   ['submodule', /^foreach$/],
   ['bisect', /^run$/],

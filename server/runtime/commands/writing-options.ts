@@ -164,7 +164,10 @@ function splitAt(text: string, sign: string): readonly [string, string | undefin
 
 /** Options that name programs: what runs then stands in no word that a pattern compares. */
 const starters: Readonly<Record<string, RegExp>> = {
-  sort: /^--comp[a-z-]*(=|$)/,
+  // Shortened to what no other option begins with.
+  sort: /^--co[a-z-]*(=|$)/,
+  // Its keys may name what it opens files through; the letters before are those without a value.
+  less: /^(-[^-bhjpPtTxyz=]*k|--lesskey)/,
   tar: /^(--(use-compress-program|to-command|checkpoint-action|rsh-command|info-script|new-volume-script)(=|$)|-I|-[A-Za-z]*F)/,
   rg: /^--(pre|hostname-bin)(=|$)/,
   go: /^--?(exec|toolexec|vettool)(=|$)/,
