@@ -2,6 +2,7 @@
 import { assignsRepository, foldersOf, setsRepository } from './command-folders.ts';
 import type { CommandPart, ParsedCommand } from './command-parts.ts';
 import { baseOf, type CommandWord } from './command-words.ts';
+import { commandsOfGit } from './git-commands.ts';
 import { isOwnFolder } from './git-folder.ts';
 import { behindGitOptions } from './git-options.ts';
 import { type StartsAtTarget, targetsFrom } from './git-targets.ts';
@@ -50,11 +51,21 @@ function repositoryIn(
     // The value of a variable that is not known yet makes the whole assignment unknown.
     part.words[0]?.text === null ||
     reading.slice(0, at).some(assignsRepository) ||
-    options.some(({ text }) => /^--(git-dir|bare)(=|$)/.test(text ?? ''));
+    options.some(({ text }) => /^--(git-dir|bare)(=|$)/.test(text ?? '')) ||
+    // Files that git itself obeys would be its work.
+    options.some(({ text }, at) => worksInGit(text, options[at + 1]?.text));
   const folders = start?.map((folder) => folderBehind(options, folder)) ?? [null];
   const sends = (folder: string) => startsAtTarget(command, behindGitOptions(args).slice(1), folder);
   if (!named && folders.every((folder) => folder !== null && isOwn(folder) && !sends(folder))) return null;
   return command?.text && commandsOfGit.has(command.text) ? 'a command of git' : 'any command';
+}
+
+/** Whether the files that `--work-tree` leads to may be those of a repository's own folder. */
+function worksInGit(option: string | null | undefined, next: string | null | undefined): boolean {
+  if (!option?.startsWith('--work-tree')) return false;
+  const at = option.indexOf('=');
+  const folder = at === -1 ? next : option.slice(at + 1);
+  return typeof folder !== 'string' || folder.split('/').some((name) => /^\.git$/i.test(name));
 }
 
 /** Where in the words of a command the name of git stands, behind assignments. */
@@ -74,13 +85,3 @@ function folderBehind(options: readonly CommandWord[], start: string): string | 
   }
   return folder;
 }
-
-/** No alias takes their place. */
-const commandsOfGit: ReadonlySet<string> = new Set(
-  `add am apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean clone commit
-  config count-objects describe diff diff-index diff-tree fetch for-each-ref format-patch fsck gc grep hash-object help
-  init log ls-files ls-remote ls-tree maintenance merge merge-base merge-tree mv notes pull push range-diff rebase reflog
-  remote repack reset restore rev-list rev-parse revert rm shortlog show show-ref sparse-checkout stash status submodule
-  switch symbolic-ref tag update-index update-ref version worktree
-  send-pack receive-pack fetch-pack upload-pack upload-archive`.split(/\s+/),
-);

@@ -1,6 +1,7 @@
 /** Options by which commands that mostly show or compute write files after all, or start programs. */
 import type { CommandWord } from './command-words.ts';
-import { gitStartsPrograms } from './git-options.ts';
+import { hasToBeNamed } from './git-commands.ts';
+import { behindGitOptions, gitStartsPrograms } from './git-options.ts';
 
 /** A file that an option makes a command write. */
 export interface OptionWrite {
@@ -95,7 +96,10 @@ function writtenByGit(args: readonly CommandWord[]): readonly OptionWrite[] {
   const named = args[at]?.text ?? '';
   const writer = Object.hasOwn(gitCommands, named) ? gitCommands[named] : git;
   const found = writer ? optionsOf(writer, args) : [];
-  return at === 0 ? found : found.map((one) => ({ ...one, file: unknown }));
+  const written = at === 0 ? found : found.map((one) => ({ ...one, file: unknown }));
+  const [command] = behindGitOptions(args);
+  if (!command?.text || !hasToBeNamed(command.text)) return written;
+  return [...written, { at: args.indexOf(command), file: unknown }];
 }
 
 function optionsOf(writer: Writer, args: readonly CommandWord[]): readonly OptionWrite[] {
