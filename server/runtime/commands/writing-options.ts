@@ -2,6 +2,7 @@
 import type { CommandWord } from './command-words.ts';
 import { hasToBeNamed } from './git-commands.ts';
 import { behindGitOptions, gitStartsPrograms } from './git-options.ts';
+import { powerfulScripts } from './sed-script.ts';
 
 /** A file that an option makes a command write. */
 export interface OptionWrite {
@@ -87,7 +88,9 @@ export function writtenByOptions(command: readonly CommandWord[]): readonly Opti
   const base = name?.text?.slice(name.text.lastIndexOf('/') + 1) ?? '';
   if (base === 'git') return writtenByGit(args).map(({ at, file }) => ({ at: at + 1, file }));
   const writer = Object.hasOwn(writers, base) ? writers[base] : undefined;
-  return writer ? optionsOf(writer, args).map(({ at, file }) => ({ at: at + 1, file })) : [];
+  const byOptions = writer ? optionsOf(writer, args) : [];
+  const byScripts = base === 'sed' ? powerfulScripts(args).map((at) => ({ at, file: unknown })) : [];
+  return [...byOptions, ...byScripts].map(({ at, file }) => ({ at: at + 1, file }));
 }
 
 /** Behind `-C folder` a name is that of a file elsewhere. */
