@@ -1,31 +1,22 @@
 /** What a command does that its words do not say: it starts others, changes the shell, or runs what its words become. */
-import { evaluators, shells, stateful, wrappers } from './command-kinds.ts';
+import { builtinEffect } from './builtin-effect.ts';
+import { evaluators, shells, wrappers } from './command-kinds.ts';
 import { baseOf, type CommandWord } from './command-words.ts';
+import { clear, type Effect } from './effect.ts';
 import { overridesGit, overridesHarmlessly } from './git-options.ts';
-import { isHarmlessName } from './harmless-variables.ts';
 import { scriptOf } from './shell-scripts.ts';
 import { startsPrograms } from './writing-options.ts';
 
-/** What is to be known of a command besides its words. */
-export interface Effect {
-  /** Why nothing but a permission for every command can cover it; null where its words say what runs. */
-  readonly obscure: string | null;
-  /** Whether it may turn out to be any command at all. */
-  readonly anything: boolean;
-  /** Further scripts that it gives to a shell. */
-  readonly scripts: readonly string[];
-}
-
-const clear: Effect = { obscure: null, anything: false, scripts: [] };
-
 /** Judges a command by the name of its program, without a folder, and by its words. */
 export function effectOf(name: string, command: readonly CommandWord[]): Effect {
-  const args = command.slice(1);
+  return builtinEffect(name, command.slice(1)) ?? programEffect(name, command.slice(1));
+}
+
+/** The same of a program that another one starts: it is none of the shell's own commands. */
+export function programEffect(name: string, args: readonly CommandWord[]): Effect {
   if (shells.has(name)) return shellEffect(name, args);
-  if (name === 'eval') return evalEffect(args);
   if (wrappers.has(name)) return wrapperEffect(name, args);
-  if (stateful.has(name)) return statefulEffect(name, args);
-  if (name === 'find' && args.some(({ text }) => text !== null && /^-(exec|execdir|ok|okdir)$/.test(text)))
+  if (name === 'find' && args.some(startsBehind))
     return { obscure: 'find starts other commands with it', ...started(name, args) };
   if (startsPrograms(name, args))
     return { ...clear, obscure: `${name} is given programs to start by its options`, anything: true };
@@ -35,11 +26,12 @@ export function effectOf(name: string, command: readonly CommandWord[]): Effect 
       obscure: 'git is given settings that can start programs',
       anything: !overridesHarmlessly(args),
     };
-  if (name === 'printf' && (mayBeOption(args[0]) || setsVariable(args[0])))
-    return { ...clear, obscure: 'printf -v and %n set a variable' };
-  if ((name === 'test' || name === '[') && !isSoundTest(args))
-    return { ...clear, obscure: 'what is tested is only known when it runs' };
   return clear;
+}
+
+/** Whether `find` starts what follows the word. */
+export function startsBehind({ text }: CommandWord): boolean {
+  return text !== null && /^-(exec|execdir|ok|okdir)$/.test(text);
 }
 
 function shellEffect(name: string, args: readonly CommandWord[]): Effect {
@@ -49,12 +41,6 @@ function shellEffect(name: string, args: readonly CommandWord[]): Effect {
   return script.kind === 'text'
     ? { obscure, anything: false, scripts: [script.text] }
     : { obscure, anything: true, scripts: [] };
-}
-
-function evalEffect(args: readonly CommandWord[]): Effect {
-  const obscure = 'eval runs what its words become';
-  if (!args.every(isKnown)) return { obscure, anything: true, scripts: [] };
-  return { obscure, anything: false, scripts: [args.map(({ text }) => text).join(' ')] };
 }
 
 function wrapperEffect(name: string, args: readonly CommandWord[]): Effect {
@@ -105,46 +91,6 @@ function splitsText(name: string, { text }: CommandWord): boolean {
   return ['parallel', 'expect', 'gdb', 'at', 'batch'].includes(name);
 }
 
-function statefulEffect(name: string, args: readonly CommandWord[]): Effect {
-  if (name === 'set' && args.length > 0 && args.every(isHarmlessSet)) return clear;
-  if (name === 'read' && args.every(isHarmlessRead)) return clear;
-  const anything =
-    name === 'exec' ? args.length > 0 : ['source', '.', 'alias', 'trap', 'enable'].includes(name);
-  return {
-    ...clear,
-    obscure: `${name} changes what later commands mean, or runs what its words become`,
-    anything,
-  };
-}
-
-function isHarmlessSet({ text }: CommandWord): boolean {
-  return text !== null && /^(-[eux]+o?|\+[eux]+|pipefail|-o)$/.test(text);
-}
-
-/** Names in small letters mean nothing to the shell itself. */
-function isHarmlessRead({ text }: CommandWord): boolean {
-  return text === '-r' || (text !== null && isHarmlessName(text));
-}
-
 function isKnown({ text }: CommandWord): boolean {
   return text !== null;
-}
-
-function mayBeOption(word: CommandWord | undefined): boolean {
-  return word !== undefined && (word.text === null || word.text.startsWith('-'));
-}
-
-/** `%n` puts a number into the variable that the word names: as search path, it is a folder of the workspace. */
-function setsVariable(format: CommandWord | undefined): boolean {
-  return /%[^A-Za-z%]*[hjlLtz]*n/.test((format?.text ?? '').replaceAll('%%', ''));
-}
-
-/** `-v` and `-R` look into arrays, whose index may hold a command. */
-function isSoundTest(args: readonly CommandWord[]): boolean {
-  if (args.some(({ text, many }) => many || text === '-v' || text === '-R')) return false;
-  const words = args.at(-1)?.text === ']' ? args.slice(0, -1) : args;
-  const rest = words[0]?.text === '!' ? words.slice(1) : words;
-  if (rest.every(isKnown)) return true;
-  if (rest.length === 2) return rest[0]?.text?.startsWith('-') ?? false;
-  return rest.length === 3 && /^(=|==|!=|<|>|-(eq|ne|lt|le|gt|ge|nt|ot|ef))$/.test(rest[1]?.text ?? '');
 }

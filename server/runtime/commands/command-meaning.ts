@@ -1,7 +1,9 @@
 /** What a command's words come to: wrappers are taken off, and every reading that a denial could mean is listed. */
-import { type Effect, effectOf } from './command-effect.ts';
-import { wrappers } from './command-kinds.ts';
+import { valuesOf } from './assigned-values.ts';
+import { effectOf, programEffect, startsBehind } from './command-effect.ts';
+import { shells, stateful, wrappers } from './command-kinds.ts';
 import { baseOf, type CommandWord, known } from './command-words.ts';
+import { clear, type Effect } from './effect.ts';
 import { behindGitOptions } from './git-options.ts';
 import { type OptionWrite, writtenByOptions } from './writing-options.ts';
 
@@ -22,13 +24,22 @@ export function meaningOf(assignments: readonly CommandWord[], command: readonly
   const inner = command.length === 0 ? { ...plain, words: [] } : unwrap(command, []);
   const words = [...assignments, ...inner.words];
   const writes = writtenByOptions(inner.words).map(({ at, file }) => ({ at: at + assignments.length, file }));
-  const readings = [words, command, ...inner.readings];
-  return { ...inner, words, writes, readings, written: writtenIn(readings) };
+  const given = takesAssignments(command) ? [...assignments, ...command.slice(1)] : assignments;
+  const values = valuesOf(given);
+  const readings = [words, command, ...inner.readings, ...values.readings];
+  const obscure = inner.obscure ?? (values.anything ? 'a variable of it is run as a command' : null);
+  const anything = inner.anything || values.anything;
+  return { ...inner, obscure, anything, words, writes, readings, written: writtenIn(readings) };
 }
 
 function writtenIn(readings: readonly (readonly CommandWord[])[]): readonly CommandWord[] {
   const files = readings.flatMap(writtenByOptions).map(({ file }) => file);
   return [...new Map(files.map((file) => [file.text, file])).values()];
+}
+
+function takesAssignments([name]: readonly CommandWord[]): boolean {
+  const program = baseOf(name?.text ?? '');
+  return wrappers.has(program) || stateful.has(program);
 }
 
 const plain = { readings: [], obscure: null, anything: false, scripts: [] } as const;
@@ -50,17 +61,40 @@ function unwrap(
       obscure: 'its name is only known when it runs',
       anything: true,
     };
-  if (outer.length > mostReadings || (command.length > mostWords && (wrappers.has(name) || name === 'find')))
+  const program = baseOf(name);
+  const startsOthers = wrappers.has(program) || program === 'find';
+  if (outer.length > mostReadings || (command.length > mostWords && startsOthers))
     return { ...plain, words: command, readings: outer, obscure: 'it is too complicated', anything: true };
-  const readings = [...outer, command, [known(baseOf(name)), ...command.slice(1)]];
+  const readings = [...outer, ...readingsOf(command)];
   const wrapped = wrappedCommand(name, command);
   if (wrapped) return unwrap(wrapped, readings);
-  const program = baseOf(name);
+  const named = plainly(command);
+  const effect = effectOf(named[0]?.text ?? '', named);
+  if (!startsOthers) return { ...effect, words: command, readings };
+  const inner = startedBy(program, command);
   return {
-    ...effectOf(program, command),
+    ...effect,
     words: command,
-    readings: [...readings, ...suffixes(program, command)],
+    readings: [...readings, ...inner.flatMap(({ readings }) => readings)],
+    anything: effect.anything || inner.some(({ anything }) => anything),
+    scripts: [...new Set([effect, ...inner].flatMap(({ scripts }) => scripts))],
   };
+}
+
+/** By which words a denial could mean a command: its program also without its folder, and git also without its options. */
+function readingsOf(command: readonly CommandWord[]): readonly (readonly CommandWord[])[] {
+  const [name, ...args] = command;
+  if (typeof name?.text !== 'string') return [command];
+  const based = [known(baseOf(name.text)), ...args];
+  const [git, ...words] = plainly(command);
+  return git?.text === 'git' ? [command, based, [git, ...behindGitOptions(words)]] : [command, based];
+}
+
+/** The program without its folder, and git's `git-push` as `git push`. */
+function plainly([name, ...args]: readonly CommandWord[]): readonly CommandWord[] {
+  const program = baseOf(name?.text ?? '');
+  const [, command] = /^git-(.+)$/.exec(program) ?? [];
+  return command ? [known('git'), known(command), ...args] : [known(program), ...args];
 }
 
 /** The command behind a wrapper whose own words are simple enough to be sure. */
@@ -83,18 +117,33 @@ function wrappedCommand(name: string, command: readonly CommandWord[]): readonly
 }
 
 /** What would run if one of the words were the beginning of a command of its own. */
-function suffixes(name: string, command: readonly CommandWord[]): readonly (readonly CommandWord[])[] {
-  if (name === 'git') return [[known('git'), ...behindGitOptions(command.slice(1))]];
-  if (!wrappers.has(name) && name !== 'find') return [];
-  const all = command.map((_, index) => command.slice(index)).slice(1);
+function startedBy(
+  name: string,
+  command: readonly CommandWord[],
+): readonly (Pick<Meaning, 'readings'> & Effect)[] {
   // What feeds `xargs` adds words that nobody knows yet.
   const fed = name === 'xargs' || name === 'parallel' ? [{ text: null, many: true }] : [];
-  return all.flatMap((words) => {
-    const ended = words.slice(0, endOf(words));
-    const [head, ...rest] = ended;
-    const based = typeof head?.text === 'string' ? [[known(baseOf(head.text)), ...rest, ...fed]] : [];
-    return [[...ended, ...fed], ...based];
+  const builtin = name === 'builtin' || name === 'command' ? command.findIndex(isBehindBuiltin) : -1;
+  return command.slice(1).map((_, index) => {
+    const at = index + 1;
+    const words = command.slice(at);
+    const ended = [...words.slice(0, endOf(words)), ...fed];
+    const isStarted = name !== 'find' || command.slice(0, at).some(startsBehind);
+    return { readings: readingsOf(ended), ...(isStarted ? effectBehind(ended, at === builtin) : clear) };
   });
+}
+
+function effectBehind(words: readonly CommandWord[], isBuiltin: boolean): Effect {
+  const [program, ...args] = plainly(words);
+  const name = program?.text ?? '';
+  // What shells are given has been looked at.
+  if (shells.has(name)) return clear;
+  return isBuiltin ? effectOf(name, words) : programEffect(name, args);
+}
+
+/** Only behind these two the shell's own commands are meant. */
+function isBehindBuiltin({ text }: CommandWord, at: number): boolean {
+  return at > 0 && !/^(-.*|builtin|command)$/.test(text ?? '');
 }
 
 /** `find -exec` ends its command with `;` or `+`. */

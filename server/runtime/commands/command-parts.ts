@@ -1,5 +1,15 @@
 /** Takes a shell command apart: every command that it could run and every file that it redirects, as far as words tell. */
-import { type Command, forEachChild, parse, type Redirect, type SyntaxNode, type WordPart } from 'unbash';
+import {
+  type Assignment,
+  type Command,
+  forEachChild,
+  parse,
+  type Redirect,
+  type SyntaxNode,
+  type WordPart,
+} from 'unbash';
+import { valuesOf } from './assigned-values.ts';
+import { isPlainArithmetic } from './builtin-effect.ts';
 import { meaningOf } from './command-meaning.ts';
 import {
   anyWords,
@@ -126,7 +136,7 @@ class CommandReader {
       this.lose('it is too complicated');
       return;
     }
-    this.judge(node);
+    this.judge(node, place);
     const below = inside(node, place);
     if (node.type === 'Command') this.readCommand(node, below);
     if (node.type === 'Redirect') this.readRedirect(node, below);
@@ -149,7 +159,7 @@ class CommandReader {
   private readCommand(node: Command, { fed, depth, inScript }: Place): void {
     const assignments = node.prefix.filter((part) => part.type === 'Assignment');
     if (!node.name) {
-      for (const { name } of assignments) this.setVariable(name);
+      for (const one of assignments) this.assign(one, inScript);
       return;
     }
     const kept = assignments
@@ -173,8 +183,11 @@ class CommandReader {
   }
 
   private readRedirect(node: Redirect, { inScript }: Place): void {
-    if (node.descriptor?.type === 'FileDescriptorVariable')
-      this.blur('it keeps a file open under a variable');
+    if (node.descriptor?.type === 'FileDescriptorVariable') {
+      const why = 'it keeps a file open under a variable';
+      if (/^\w+$/.test(node.descriptor.name)) this.blur(why);
+      else this.lose(why);
+    }
     const target = node.target ? wordOf(node.target) : anyWords;
     const copies = node.operator === '>&' || node.operator === '<&';
     if (copies && target.text !== null && /^(\d+-?|-)$/.test(target.text)) return;
@@ -188,17 +201,33 @@ class CommandReader {
       this.push(kind, [target], inScript);
   }
 
+  /** What it sets the variable to may be run later: a part that nothing covers is compared with what is denied. */
+  private assign(assignment: Assignment, inScript: boolean): void {
+    const { name } = assignment;
+    this.setVariable(name);
+    const word = assignmentWord(assignment);
+    const { readings, anything } = isHarmlessName(name) ? valuesOf([]) : valuesOf([word]);
+    if (anything) this.lose(`it sets ${name} for what follows`);
+    if (readings.length > 0) this.push('command', [word], inScript, readings);
+  }
+
   private setVariable(name: string): void {
     this.sets.push(name);
+    if (name === 'POSIXLY_CORRECT') this.lose('the shell would read the rest differently');
     if (!isHarmlessName(name)) this.blur(`it sets ${name} for what follows`);
   }
 
   /** A part that is just these words. */
-  private push(kind: CommandPart['kind'], words: readonly CommandWord[], inScript = false): void {
+  private push(
+    kind: CommandPart['kind'],
+    words: readonly CommandWord[],
+    inScript = false,
+    others: CommandPart['readings'] = [],
+  ): void {
     this.parts.push({
       kind,
       words,
-      readings: [words],
+      readings: [words, ...others],
       obscure: null,
       anything: false,
       writes: [],
@@ -209,7 +238,7 @@ class CommandReader {
   }
 
   /** What no list of commands can tell. */
-  private judge(node: SyntaxNode): void {
+  private judge(node: SyntaxNode, { inScript }: Place): void {
     switch (node.type) {
       case 'Script':
         if (node.errors && node.errors.length > 0) this.lose('the shell would not read it as it stands');
@@ -230,7 +259,11 @@ class CommandReader {
         this.setVariable(node.name.value);
         break;
       case 'Assignment':
-        if (node.index) this.blur('it counts on an index that is only known when it runs');
+        if (node.index) {
+          const why = 'it counts on an index that is only known when it runs';
+          if (/^\d+$/.test(node.index.text)) this.blur(why);
+          else this.lose(why);
+        }
         if (node.value.type === 'ArrayValue' && node.value.elements.some(({ text }) => text.startsWith('[')))
           this.lose('an index in it is computed when it runs, and could hold commands');
         break;
@@ -247,7 +280,8 @@ class CommandReader {
         break;
       case 'DoubleQuoted':
       case 'LocaleString':
-        if (node.parts.some(({ type, text }) => type === 'ParameterExpansion' && text.includes("$'")))
+        // To a shell that is not bash, or is as POSIX has it, each quote in there is a letter.
+        if (node.parts.some((part) => quotesInExpansion(part) && (inScript || part.text.includes("$'"))))
           this.lose('it holds quotes within quotes that shells read differently');
         break;
       case 'HereDoc':
@@ -316,7 +350,7 @@ function evaluates(node: SyntaxNode): boolean {
     case 'ArithmeticExpansion':
       return !/^\$?[[(]+[\d\s+*/%<>=!&|^~?:()-]*[\])]+$/.test(node.text);
     case 'ArithmeticCommand':
-      return !/^[\d\s+*/%<>=!&|^~?:()-]*$/.test(node.body);
+      return !isPlainArithmetic(node.body);
     case 'ArithmeticFor':
     case 'ArithmeticCommandExpansion':
       return true;

@@ -7,6 +7,8 @@ export interface CommandWord {
   readonly text: string | null;
   /** Whether it may become several words, or none. */
   readonly many: boolean;
+  /** The variable that it assigns, even where its value is not known. */
+  readonly sets?: string;
 }
 
 /** Nothing at all is known of it. */
@@ -30,10 +32,11 @@ export function wordOf(argument: CommandArgument): CommandWord {
 /** `NAME=value`, in front of a command or among the words of one. */
 export function assignmentWord(assignment: Assignment): CommandWord {
   const { name, value, append, index } = assignment;
-  if (index || value.type === 'ArrayValue') return { text: null, many: false };
+  if (index) return { text: null, many: false };
+  if (value.type === 'ArrayValue') return { text: null, many: false, sets: name };
   const { text } = knownPart(value);
   // What is assigned is not split into words.
-  return { text: text === null ? null : `${name}${append ? '+=' : '='}${text}`, many: false };
+  return { text: text === null ? null : `${name}${append ? '+=' : '='}${text}`, many: false, sets: name };
 }
 
 function knownPart(word: Word): CommandWord {
@@ -55,6 +58,9 @@ function kindOf(part: WordPart): 'fixed' | 'one' | 'many' {
     case 'LocaleString':
     case 'ProcessSubstitution':
       return 'one';
+    case 'SimpleExpansion':
+      // These are numbers.
+      return /^\$[?#$]$/.test(part.text) ? 'one' : 'many';
     default:
       // Unquoted, an expansion is split at blanks and matched with the names of files.
       return 'many';
@@ -68,7 +74,7 @@ function becomesList(expansion: string): boolean {
 
 /** Inside of other expansions the parser takes braces and patterns for plain letters, which bash does not. */
 function mayExpand(text: string): boolean {
-  const plain = withoutQuotes(text);
+  const plain = withoutQuotes(text).replaceAll('$?', '');
   return (
     /[*?`]/.test(plain) || between(plain, '[', ']') !== null || /,|\.\./.test(between(plain, '{', '}') ?? '')
   );
