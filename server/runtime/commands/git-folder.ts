@@ -1,5 +1,5 @@
 /** Which folder of git is found from a place, as git looks for it, and whether it is the workspace's own. */
-import { lstatSync, realpathSync, statSync } from 'node:fs';
+import { lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { isWithin, realPlace } from './inside.ts';
 import { longestPointer, smallText, startOf } from './small-file.ts';
@@ -31,6 +31,43 @@ export function repositoryOf(folder: string, workspace: string): string | null {
   }
 }
 
+/**
+ * The folder of git that `.git` leads to where it is a pointer or a link, and that lies in the workspace; null for none.
+ * Where nobody can tell, it is the workspace. All are real paths.
+ */
+export function namedGitFolder(workspace: string): string | null {
+  const git = join(workspace, '.git');
+  const entry = lstatSync(git, { throwIfNoEntry: false });
+  if (!entry || entry.isDirectory()) return null;
+  try {
+    const isFile = statSync(git, { throwIfNoEntry: false })?.isFile();
+    const named = resolve(workspace, isFile ? pointerIn(git) : readlinkSync(git));
+    // It may be made later.
+    const folder = lstatSync(named, { throwIfNoEntry: false }) ? realPlace(named) : named;
+    return isWithin(folder, workspace) ? folder : null;
+  } catch {
+    return workspace;
+  }
+}
+
+/** Whether git obeys what lies there, in the folder of a repository that is not named `.git`. */
+export function isInGitFolder(path: string, workspacePath: string): boolean {
+  // Without a workspace there is no file of it either.
+  if (!isThere(workspacePath)) return false;
+  const workspace = realpathSync(workspacePath);
+  const file = resolve(workspace, path);
+  const named = namedGitFolder(workspace);
+  if (named && isWithin(file, named)) return true;
+  for (let at = dirname(file); at !== workspace && isWithin(at, workspace); at = dirname(at))
+    if (isThere(join(at, 'HEAD')) && ['objects', 'commondir'].some((name) => isThere(join(at, name))))
+      return true;
+  return false;
+}
+
+function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
 /** Whether git takes this very path for a repository that another one may be sent to, or what leads to one. */
 export function isRepositoryAt(path: string, workspace: string): boolean {
   const stats = statSync(path, { throwIfNoEntry: false });
@@ -53,7 +90,7 @@ function pointerIn(file: string): string {
 
 /** A folder without `.git` may be a repository itself. In the workspace the same command may add what is missing yet. */
 function isRepositoryItself(folder: string, workspace: string): boolean {
-  const entry = (name: string) => lstatSync(join(folder, name), { throwIfNoEntry: false });
-  if (!isWithin(folder, workspace)) return entry('HEAD') !== undefined && entry('objects') !== undefined;
-  return entry('HEAD') !== undefined || entry('config')?.isDirectory() === false;
+  const hasHead = isThere(join(folder, 'HEAD'));
+  if (!isWithin(folder, workspace)) return hasHead && isThere(join(folder, 'objects'));
+  return hasHead || lstatSync(join(folder, 'config'), { throwIfNoEntry: false })?.isDirectory() === false;
 }

@@ -279,3 +279,40 @@ describe('a repository that is sent to', () => {
     }
   });
 });
+
+describe('files that git obeys', () => {
+  function write(file: string, path: string): Verdict['verdict'] {
+    const need = { action: 'write', description: '', path, params: {}, file: join(path, file) } as const;
+    const rest = { rules: [], allowedTools: [], hookAllows: false, grants: [] };
+    const context = { ...rest, mode: 'accept_edits', workspacePath: path } as const;
+    return decide({ name: 'write', input: { file_path: file } }, need, context).verdict;
+  }
+
+  test.each(['settings/config', 'settings/hooks/pre-commit', 'evil/config', 'evil/hooks/deep/x'])(
+    'are those in a folder of git by whatever name: %s',
+    (file) => {
+      expect(write(file, workspacePath)).toBe('ask');
+    },
+  );
+
+  test.each(['src/deep/HEAD', 'begun/config', 'HEAD', 'nested/src/config'])('are no others: %s', (file) => {
+    expect(write(file, workspacePath)).toBe('allow');
+  });
+
+  test.each([
+    ['a pointer', (path: string) => writeFileSync(join(path, '.git'), 'gitdir: .bare\n')],
+    ['a link', (path: string) => symlinkSync('.bare', join(path, '.git'))],
+  ])('lie also where %s in the place of .git leads, though there is no repository yet', (form, lead) => {
+    const path = join(root, form.replace(' ', '-'));
+    mkdirSync(path);
+    lead(path);
+    expect([write('.bare/config', path), write('.bar/config', path)]).toEqual(['ask', 'allow']);
+  });
+
+  test('may be any where the pointer cannot be read', () => {
+    const path = join(root, 'unreadable');
+    mkdirSync(path);
+    writeFileSync(join(path, '.git'), `gitdir: .bare${'\n'.repeat(10_000)}`);
+    expect(write('.bare/config', path)).toBe('ask');
+  });
+});

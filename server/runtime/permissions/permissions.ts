@@ -3,6 +3,7 @@ import { isAbsolute } from 'node:path';
 import type { PermissionMode, PermissionRule } from '../../contract/api.ts';
 import type { CommandPart, ParsedCommand } from '../commands/command-parts.ts';
 import { anyWords, type CommandWord } from '../commands/command-words.ts';
+import { isInGitFolder } from '../commands/git-folder.ts';
 import { onlyShows } from '../commands/read-only-commands.ts';
 import type { OptionWrite } from '../commands/writing-options.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
@@ -140,8 +141,10 @@ function openParts(
   { mode, rules, allowedTools, grants, workspacePath }: PermissionContext,
 ): 'covered' | readonly string[] {
   if (mode === 'bypass') return 'covered';
-  const obeyed =
-    subject.kind === 'file' ? isObeyed(subject.path) : isObeyed(shown(need.file ?? need.path, workspacePath));
+  const obeyed = isObeyed(
+    subject.kind === 'file' ? subject.path : shown(need.file ?? need.path, workspacePath),
+    workspacePath,
+  );
   if (mode === 'accept_edits' && need.action === 'write' && !obeyed && !isOutside(need.path, workspacePath))
     return 'covered';
   const listed = [
@@ -167,7 +170,8 @@ function isGranted(
   need: PermissionNeed,
   workspacePath: string,
 ): boolean {
-  const obeyed = subject.kind === 'file' && isObeyed(subject.path) && changing.has(need.action);
+  const obeyed =
+    subject.kind === 'file' && changing.has(need.action) && isObeyed(subject.path, workspacePath);
   if (pattern === null) return subject.kind === 'file' && !obeyed && !isOutside(need.path, workspacePath);
   // Whoever allowed a folder full of sources did not think of what git runs.
   if (obeyed && pattern !== literalGlob(subject.path)) return false;
@@ -178,10 +182,10 @@ function isGranted(
  * Whether programs do what stands in this file: git, of whichever repository, or this one. To change it is more than an
  * edit. Some file systems do not tell capitals from small letters.
  */
-function isObeyed(path: string): boolean {
+function isObeyed(path: string, workspacePath: string): boolean {
   const [top = '', ...below] = path.toLowerCase().split('/');
   const inRoot = top === '.service' || (below.length === 0 && /^\.?service\.json$/.test(top));
-  return inRoot || top === '.git' || below.includes('.git');
+  return inRoot || top === '.git' || below.includes('.git') || isInGitFolder(path, workspacePath);
 }
 
 interface Coverage {
@@ -260,7 +264,7 @@ function lastingPatterns(
 ): readonly string[] {
   switch (subject.kind) {
     case 'file': {
-      if (changing.has(need.action) && isObeyed(subject.path) && isStorable(subject.path))
+      if (changing.has(need.action) && isObeyed(subject.path, workspacePath) && isStorable(subject.path))
         return [literalGlob(subject.path)];
       const folder = shown(need.path, workspacePath);
       if (!isStorable(folder)) return [];

@@ -6,6 +6,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -307,6 +308,22 @@ describe('what may be written', () => {
     const input = { file_path, content: 'x' };
     await expect(strictWrite.prepare(input, workspace.context())).rejects.toThrow(/protected/);
     expect((await write.prepare(input, workspace.context())).permission?.action).toBe('write');
+  });
+
+  test.each([
+    ['a pointer', (path: string) => writeFileSync(join(path, '.git'), 'gitdir: ./.bare\n')],
+    ['a link', (path: string) => symlinkSync('.bare', join(path, '.git'))],
+  ])('what git obeys is refused also in the folder that .git leads to as %s', async (_form, lead) => {
+    const workspace = testWorkspace();
+    rmSync(join(workspace.path, '.git'), { recursive: true, force: true });
+    mkdirSync(join(workspace.path, '.bare'));
+    lead(workspace.path);
+    for (const name of ['config', 'hooks/pre-commit', 'config.worktree', 'commondir']) {
+      const input = { file_path: `.bare/${name}`, content: 'x' };
+      await expect(strictWrite.prepare(input, workspace.context())).rejects.toThrow(/protected/);
+    }
+    const input = { file_path: '.bare/description', content: 'x' };
+    expect((await strictWrite.prepare(input, workspace.context())).permission?.action).toBe('write');
   });
 
   test('a protected file is not edited through a link to it', async () => {

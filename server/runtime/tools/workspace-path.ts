@@ -2,6 +2,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { namedGitFolder } from '../commands/git-folder.ts';
 import { liesWithin } from '../guidance/project-folders.ts';
 import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts';
 
@@ -23,16 +24,16 @@ export interface ResolvedPath {
   readonly shown: string;
 }
 
-/** Names whose content other programs obey, relative to the workspace; `commondir` sends git elsewhere for its settings. */
+/** What git obeys in its folder; `commondir` sends it elsewhere for its settings. */
+const NAMES_OF_GIT = ['hooks', 'config', 'config.worktree', 'commondir'] as const;
+
+/** Names whose content other programs obey, relative to the workspace. */
 const PROTECTED_NAMES = [
-  '.git/hooks',
-  '.git/config',
-  '.git/config.worktree',
-  '.git/commondir',
+  ...NAMES_OF_GIT.map((name) => `.git/${name}`),
   'service.json',
   '.service.json',
   '.service',
-] as const;
+];
 
 /** On Linux an open folder or file can be addressed and asked for its path, which no swapped link can fool. */
 const HAS_PROC_FD = process.platform === 'linux';
@@ -86,13 +87,19 @@ export function assertWritable(rules: PathRules, path: ResolvedPath): void {
   if (!path.inside) refuseOutside(rules, path);
   if (!path.inside || !rules.requireSandbox) return;
   // Lower case, because some file systems take `.GIT/Config` for the same file.
-  const name = relative(path.workspace, path.real).split(sep).join('/').toLowerCase();
-  const hit = PROTECTED_NAMES.find(
-    (protectedName) => name === protectedName || name.startsWith(`${protectedName}/`),
-  );
+  const nameIn = (folder: string) => relative(folder, path.real).split(sep).join('/').toLowerCase();
+  const name = nameIn(path.workspace);
+  const git = namedGitFolder(path.workspace);
+  const hit = named(PROTECTED_NAMES, name) ?? (git === null ? undefined : named(NAMES_OF_GIT, nameIn(git)));
   if (hit)
     throw new ToolInputError(`${path.shown} is protected: tools may not change ${hit} of a workspace.`);
-  if (name === '.git') throw new ToolInputError('.git is protected: tools may not replace it.');
+  if (name === '.git' || path.real === git)
+    throw new ToolInputError(`${path.shown} is protected: tools may not replace it.`);
+}
+
+/** The one that is this path, or a folder that it lies in. */
+function named<Name extends string>(names: readonly Name[], path: string): Name | undefined {
+  return names.find((name) => path === name || path.startsWith(`${name}/`));
 }
 
 /** Resolves again just before the work and insists on the answer that permission was asked for. */
