@@ -57,6 +57,8 @@ function kindOf(part: WordPart): 'fixed' | 'one' | 'many' {
       return part.parts.some((child) => child.type !== 'Literal' && becomesList(child.text)) ? 'many' : 'one';
     case 'LocaleString':
     case 'ProcessSubstitution':
+    // What is computed is a number.
+    case 'ArithmeticExpansion':
       return 'one';
     case 'SimpleExpansion':
       // These are numbers.

@@ -16,8 +16,8 @@ interface Form {
   readonly long?: readonly string[];
   /** Whether `-5` is an option. */
   readonly counts?: boolean;
-  /** What the other words are: files, any text, a text and then files, or names of programs. */
-  readonly rest: 'files' | 'text' | 'text, files' | 'names' | 'none';
+  /** What the other words are: files, any text, a text and then files, names of programs, or how a time is written. */
+  readonly rest: 'files' | 'text' | 'text, files' | 'names' | 'formats' | 'none';
   /** Among the files, how many there may be at most. */
   readonly mostFiles?: number;
   /** Whether none of the files may be a folder. */
@@ -48,7 +48,7 @@ const forms: Readonly<Record<string, Form>> = {
   continue: { rest: 'text', builtin: true },
   sleep: { rest: 'text' },
   seq: { rest: 'text' },
-  date: { flags: 'uR', rest: 'none' },
+  date: { flags: 'uR', rest: 'formats' },
   whoami: { rest: 'none' },
   uname: { flags: 'asnrvmpio', rest: 'none' },
   nproc: { rest: 'none' },
@@ -175,6 +175,8 @@ function restFits(
 ): boolean {
   if (form.rest === 'none') return rest.length === 0;
   if (form.rest === 'text') return rest.every(({ text }) => text !== null);
+  // Any other word would set the clock.
+  if (form.rest === 'formats') return rest.every(({ text }) => text?.startsWith('+'));
   if (form.rest === 'names') return rest.every(({ text }) => text !== null && !text.includes('/'));
   const files = form.rest === 'text, files' && !hasText ? rest.slice(1) : rest;
   if (rest.some(({ text }) => text === null) || files.length > (form.mostFiles ?? Number.POSITIVE_INFINITY))

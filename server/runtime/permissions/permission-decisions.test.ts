@@ -721,6 +721,19 @@ describe('files that programs obey', () => {
   );
 });
 
+test('the program of a folder is another one in another folder', () => {
+  const rules = [rule('allow', './test.sh *'), rule('allow', 'bin/*'), rule('allow', 'cd *')];
+  expect(bash('./test.sh a && bin/x', { rules }).verdict).toBe('allow');
+  for (const command of [
+    'cd evil && ./test.sh',
+    'cd evil; A=1 ./test.sh',
+    '(cd evil; bin/x)',
+    'cd evil && /test.sh',
+  ])
+    expect(bash(command, { rules }).verdict).toBe('ask');
+  expect(bash('cd evil && npm test', { rules: [...rules, rule('allow', 'npm test')] }).verdict).toBe('allow');
+});
+
 test('a write by an option is allowed as a redirected one is, and denied as one', () => {
   const rules = [rule('allow', 'git diff *'), rule('allow', '> build/*')];
   expect(bash('git diff --output=build/a', { rules }).verdict).toBe('allow');
@@ -775,6 +788,11 @@ describe('what only shows', () => {
     'cat <<E\n$(pwd)\nE',
     'stat -c %s notes.md',
     'timeout 5 ls',
+    "date '+%F %T'",
+    'date -u +%s',
+    'echo $((1 + 2))',
+    'echo "exit: $?"; [ $? -eq 0 ] && echo $?',
+    '[ "$x" ] && printf -- "%s" "$x"',
   ])('%j needs nobody', (command) => {
     expect(bash(command).verdict).toBe('allow');
     expect(bash(command, { mode: 'deny_unlisted' }).verdict).toBe('deny');
@@ -846,6 +864,8 @@ describe('what only shows', () => {
     'find -L . -name x',
     'find . -newer /etc/passwd',
     'date -s 12:00',
+    'date 11281200',
+    'date +%F 11281200',
     'diff -r notes.md outside',
     'echo *',
     'echo /etc/*',
@@ -912,6 +932,9 @@ describe('what a lasting answer remembers', () => {
     ['eval x', []],
     ['npm test && $x', []],
     ['cd src && make > out', []],
+    ['cd src && ./make', []],
+    ['cd src && A=1 ./make', []],
+    ['cd src && /opt/make', ['cd src', '/opt/make']],
     ['sudo npm test', []],
     [Array.from({ length: 30 }, (_, index) => `make ${index}`).join('; '), []],
     [`make ${'a'.repeat(3000)}`, []],

@@ -215,9 +215,7 @@ function isCovered(
   { listed, granted, shows, workspacePath }: Coverage,
 ): boolean {
   if (part.obscure !== null) return false;
-  // Somewhere else the same name is another file.
-  const adrift = command.movesAbout && part.kind !== 'command';
-  const words = adrift ? [{ text: null, many: false }] : part.words;
+  const words = command.movesAbout ? unplaced(part) : part.words;
   // What a person saw and allowed was this command with that input, or with none.
   const rules = part.fed ? listed : [...listed, ...granted];
   const covering = rules.flatMap(({ words: pattern }) =>
@@ -231,6 +229,14 @@ function isCovered(
   if (covering.some((pattern) => part.writes.every((one) => means(pattern, one.at) || mayWrite(one))))
     return true;
   return shows && !command.movesAbout && onlyShows(part, workspacePath);
+}
+
+/** In another folder the same name is another file, be it of what is redirected or of the program. */
+function unplaced({ kind, words }: CommandPart): readonly CommandWord[] {
+  if (kind !== 'command') return [{ text: null, many: false }];
+  const at = words.findIndex(({ text }) => !/^\w+\+?=/.test(text ?? ''));
+  if (!/^[^/].*\//s.test(words[at]?.text ?? '')) return words;
+  return words.with(at, { text: null, many: false });
 }
 
 /** Whoever allowed `> build/*` did not think of `build/../.git/config`. */
@@ -248,9 +254,10 @@ function climbs({ text }: CommandWord): boolean {
 }
 
 /** The pattern of this very part; null where none could be true to it. */
-function patternOf({ kind, words, obscure, fed }: CommandPart, { movesAbout }: ParsedCommand): string | null {
+function patternOf(part: CommandPart, { movesAbout }: ParsedCommand): string | null {
+  const { kind, words, obscure, fed } = part;
   const texts = words.flatMap(({ text }) => (text === null ? [] : [text]));
-  if (obscure !== null || fed || texts.length < words.length || (movesAbout && kind !== 'command'))
+  if (obscure !== null || fed || texts.length < words.length || (movesAbout && unplaced(part) !== words))
     return null;
   const pattern = exactPattern(kind, texts);
   return pattern.length > longestGrant ? null : pattern;
