@@ -32,9 +32,19 @@ const longestMessage = 500;
 
 const severities = ['error', 'error', 'warning', 'information', 'hint'] as const;
 
-/** The latest report of each file. */
+/**
+ * The latest reports of each file: what the server published of it, and what it answered when it was asked. Some do both,
+ * and not of the same things: rust-analyzer answers what it finds itself, and publishes what the compiler finds later.
+ */
 export class Reports {
-  readonly #byPath = new Map<string, FileReport>();
+  readonly #published = new Map<string, FileReport>();
+  readonly #answered = new Map<string, FileReport>();
+  #newest: number | null = null;
+
+  /** When the latest of all came, by `performance.now()`; null before the first. */
+  get newest(): number | null {
+    return this.#newest;
+  }
 
   /** Takes a notification as it came; what is not of the protocol's shape is passed over. */
   publish(params: unknown): void {
@@ -43,29 +53,72 @@ export class Reports {
     const named = memberOf(params, 'version');
     const version = typeof named === 'number' ? named : null;
     // What it still has to say of an earlier version does not replace what it said of a later one.
-    if (version !== null && version < (this.#byPath.get(path)?.version ?? version)) return;
-    this.set(path, reportOf(itemsOf(params, 'diagnostics'), version));
+    if (version !== null && version < (this.#published.get(path)?.version ?? version)) return;
+    this.replace(path, reportOf(itemsOf(params, 'diagnostics'), version));
   }
 
-  set(path: string, report: FileReport): void {
-    this.#byPath.delete(path);
-    this.#byPath.set(path, report);
-    const [oldest] = this.#byPath.keys();
-    if (oldest !== undefined && this.#byPath.size > mostFiles) this.#byPath.delete(oldest);
+  /** Sets what takes the place of all that was published of the file. */
+  replace(path: string, report: FileReport): void {
+    this.#set(this.#published, path, report);
   }
 
-  get(path: string): FileReport | undefined {
-    return this.#byPath.get(path);
+  /** Sets what stands beside that which was published. */
+  answer(path: string, report: FileReport): void {
+    this.#set(this.#answered, path, report);
+  }
+
+  #set(reports: Map<string, FileReport>, path: string, report: FileReport): void {
+    this.#newest = report.at;
+    reports.delete(path);
+    reports.set(path, report);
+    const [oldest] = reports.keys();
+    if (oldest !== undefined && reports.size > mostFiles) reports.delete(oldest);
+  }
+
+  published(path: string): FileReport | undefined {
+    return this.#published.get(path);
   }
 
   /** Of a file that is gone, or is no document any more: not every server says so. */
   delete(path: string): void {
-    this.#byPath.delete(path);
+    this.#published.delete(path);
+    this.#answered.delete(path);
   }
 
   all(): ReadonlyMap<string, FileReport> {
-    return this.#byPath;
+    const all = new Map(this.#published);
+    for (const [path, answered] of this.#answered) {
+      const published = all.get(path);
+      all.set(path, published && !isOlder(published, answered) ? together(answered, published) : answered);
+    }
+    return all;
   }
+}
+
+function isOlder(one: FileReport, other: FileReport): boolean {
+  return one.version !== null && other.version !== null && one.version < other.version;
+}
+
+/** Both reports of one file; what stands in both is told once. */
+export function together(one: FileReport, other: FileReport): FileReport {
+  const keys = new Set(one.diagnostics.map(keyOf));
+  const more = other.diagnostics.filter((diagnostic) => !keys.has(keyOf(diagnostic)));
+  if (more.length === 0) return one;
+  const known = other.diagnostics.length - more.length;
+  const added = (severity: Diagnostic['severity'], all: number) =>
+    all - other.diagnostics.filter((each) => each.severity === severity && keys.has(keyOf(each))).length;
+  return {
+    diagnostics: sorted([...one.diagnostics, ...more]),
+    total: one.total + other.total - known,
+    errors: one.errors + added('error', other.errors),
+    warnings: one.warnings + added('warning', other.warnings),
+    version: one.version,
+    at: Math.max(one.at, other.at),
+  };
+}
+
+function keyOf({ severity, line, column, message, source }: Diagnostic): string {
+  return [severity, line, column, source, message].join(' ');
 }
 
 /** A list of the protocol's diagnostics as a report of one file. */
@@ -73,16 +126,19 @@ export function reportOf(items: readonly unknown[], version: number | null): Fil
   const count = (severity: Diagnostic['severity']) =>
     items.filter((item) => severityOf(item) === severity).length;
   const read = items.slice(0, 10 * mostOfFile).map(diagnosticOf);
-  // Stable: within a severity they stay in the order of the server.
-  const sorted = read.toSorted((one, other) => rank(one) - rank(other));
   return {
-    diagnostics: sorted.slice(0, mostOfFile),
+    diagnostics: sorted(read),
     total: items.length,
     errors: count('error'),
     warnings: count('warning'),
     version,
     at: performance.now(),
   };
+}
+
+/** The worst first, and within a severity in the order of the server; as many as are kept. */
+function sorted(diagnostics: readonly Diagnostic[]): readonly Diagnostic[] {
+  return diagnostics.toSorted((one, other) => rank(one) - rank(other)).slice(0, mostOfFile);
 }
 
 /** The path of a file's address; null for other addresses. */

@@ -1,8 +1,8 @@
 /** What a language server says of a file as it is now: never what it said of it before. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type FileReport, pathOf, reportOf, uriOf } from './diagnostics.ts';
+import { type FileReport, pathOf, reportOf, together, uriOf } from './diagnostics.ts';
 import type { SyncedDocument } from './documents.ts';
-import { LanguageServerSilence } from './failure.ts';
+import { LanguageServerFailure, LanguageServerRefusal, LanguageServerSilence } from './failure.ts';
 import type { LanguageClient, RequestLimits } from './language-client.ts';
 import { itemsOf, memberOf, textOf } from './server-requests.ts';
 import { asksTsserver, tsserverReport } from './tsserver-diagnostics.ts';
@@ -30,8 +30,8 @@ export async function judge(
     for (;;) {
       client.assertAlive();
       const answer = question(client);
-      if (answer) return await answer(path, synced.version, left(until, limits));
-      const report = client.reports.get(path);
+      if (answer) return await answer(path, synced, left(until, limits));
+      const report = client.reports.published(path);
       const current = report && isCurrent(report, synced);
       if (current && performance.now() - report.at >= limits.quietMs) return report;
       if (performance.now() > until) return current ? report : 'silent';
@@ -43,7 +43,10 @@ export async function judge(
   }
 }
 
-/** Asks again about other documents that are open, as many as the time allows: a change there may have broken them. */
+/**
+ * Asks again about other documents that are open, as many as the time allows: a change there may have broken them. That it
+ * refuses one takes nothing from what it said of the change.
+ */
 export async function judgeOthers(
   client: LanguageClient,
   path: string,
@@ -56,9 +59,9 @@ export async function judgeOthers(
     const synced = client.documents.sync(other);
     if (!answer || !synced || performance.now() > until) return;
     try {
-      await answer(other, synced.version, left(until, limits));
+      await answer(other, synced, left(until, limits));
     } catch (error) {
-      if (error instanceof LanguageServerSilence) return;
+      if (error instanceof LanguageServerFailure) return;
       throw error;
     }
   }
@@ -66,22 +69,27 @@ export async function judgeOthers(
 
 const mostOthers = 10;
 const pollMs = 25;
+const retryMs = 100;
 const pullMethod = 'textDocument/diagnostic';
 
-type Question = (path: string, version: number, limits: RequestLimits) => Promise<FileReport>;
+type Question = (path: string, synced: SyncedDocument, limits: RequestLimits) => Promise<FileReport>;
 
 /** How the server can be asked; null for one that only publishes. Some say after their start that they can. */
 function question(client: LanguageClient): Question | null {
-  const ask: Question | null = asksTsserver(client)
-    ? (...given) => tsserverReport(client, ...given)
-    : client.supports(pullMethod)
-      ? (...given) => pulledReport(client, ...given)
-      : null;
-  if (!ask) return null;
-  return async (path, version, limits) => {
-    const report = await ask(path, version, limits);
-    client.reports.set(path, report);
-    return report;
+  const { reports } = client;
+  if (asksTsserver(client))
+    return async (path, { version }, limits) => {
+      const report = await tsserverReport(client, path, version, limits);
+      // It is all that there is, of which parts are published as well.
+      reports.replace(path, report);
+      return report;
+    };
+  if (!client.supports(pullMethod)) return null;
+  return async (path, synced, limits) => {
+    const report = await pulledReport(client, path, synced.version, limits);
+    reports.answer(path, report);
+    const published = reports.published(path);
+    return published && isCurrent(published, synced) ? together(report, published) : report;
   };
 }
 
@@ -98,14 +106,34 @@ async function pulledReport(
 ): Promise<FileReport> {
   const identifier = textOf(client.optionsOf(pullMethod), 'identifier');
   const params = { textDocument: { uri: uriOf(path) }, ...(identifier !== undefined && { identifier }) };
-  const answer = await client.request(pullMethod, params, limits);
+  const answer = await requestUntilTaken(client, pullMethod, params, limits);
   const related = memberOf(answer, 'relatedDocuments');
   if (typeof related === 'object' && related !== null)
     for (const [uri, report] of Object.entries(related)) {
       const other = pathOf(uri);
-      if (other !== null) client.reports.set(other, reportOf(itemsOf(report, 'items'), null));
+      if (other !== null) client.reports.answer(other, reportOf(itemsOf(report, 'items'), null));
     }
   return reportOf(itemsOf(answer, 'items'), version);
+}
+
+/** Asks again, as long as there is time, where the server says that it has only given up for a change in between. */
+export async function requestUntilTaken(
+  client: LanguageClient,
+  method: string,
+  params: object,
+  limits: RequestLimits,
+): Promise<unknown> {
+  const until = performance.now() + limits.timeoutMs;
+  for (;;) {
+    try {
+      return await client.request(method, params, left(until, limits));
+    } catch (error) {
+      if (!(error instanceof LanguageServerRefusal) || !error.canBeRepeated) throw error;
+      if (performance.now() + retryMs > until)
+        throw new LanguageServerSilence(`it gives up ${method} again and again`, { cause: error });
+      await delay(retryMs, undefined, { signal: limits.signal });
+    }
+  }
 }
 
 function left(until: number, { signal }: RequestLimits): RequestLimits {

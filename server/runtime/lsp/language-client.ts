@@ -11,7 +11,7 @@ import type { Log } from '../../log.ts';
 import { Reports, uriOf } from './diagnostics.ts';
 import { watchDisk } from './disk-changes.ts';
 import { createDocuments, type Documents } from './documents.ts';
-import { LanguageServerFailure, LanguageServerSilence, reasonOf } from './failure.ts';
+import { LanguageServerFailure, LanguageServerRefusal, LanguageServerSilence, reasonOf } from './failure.ts';
 import { BoundedMessageReader } from './message-reader.ts';
 import type { ServerDefinition } from './server-choice.ts';
 import type { ServerProcess } from './server-process.ts';
@@ -208,9 +208,7 @@ async function ask(
   } catch (error) {
     cancel.cancel();
     if (error instanceof LanguageServerFailure) throw error;
-    throw new LanguageServerFailure(`it answered ${method} with an error: ${reasonOf(error)}`, {
-      cause: error,
-    });
+    throw new LanguageServerRefusal(method, error);
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);

@@ -192,6 +192,50 @@ test('errors that a change makes in other files are counted', async () => {
   expect(await bench.note('a.x', 'wrong\nwrong \n')).not.toContain('Elsewhere');
 });
 
+test('what one publishes of its own stands beside what it answers, and each is told once', async () => {
+  const bench = smallBench('asked');
+  expect(await bench.note('a.x', 'this is wrong\n')).toContain('a.x has 1 error');
+  await bench.note('a.x', 'this is wrong\nodd\n');
+  const both = 'a.x has 1 error, 1 warning';
+  await untilTold(bench, { file_path: 'a.x' }, both);
+  expect((await bench.call('diagnostics', {})).content).toContain(both);
+  // What it published of the text before says nothing of this one.
+  expect(await bench.note('a.x', 'right\nwrong\n')).toContain('a.x has 1 error (small)');
+  await untilTold(bench, {}, 'a.x has 1 error:');
+});
+
+test('one that gives a question up for a change is asked again; what it gives up of others costs nothing', async () => {
+  const bench = smallBench('asked while busy', { times: { judgeMs: 2000 } });
+  expect(await bench.note('a.x', 'wrong\n')).toContain('a.x has 1 error');
+  expect(await bench.note('b.x', 'wrong\nwrong\n')).toContain('b.x has 2 errors');
+  expect(await bench.note('b.x', 'wrong\n')).toContain('b.x has 1 error');
+  expect((await bench.call('diagnostics', { file_path: 'b.x' })).content).toContain('b.x has 1 error');
+});
+
+test('one that fails does not take the answers of the others along', async () => {
+  const bench = lspBench((notes) => ({
+    lsp: { good: smallServer('symbols', notes), bad: smallServer('symbols refused', notes) },
+  }));
+  bench.workspace.file('a.x', 'wrong\n');
+  expect((await bench.call('symbols', { query: 'three' })).content).toBe(
+    '/usr/lib/three.x:1:1: constant three\n\n' +
+      'The language server bad cannot be used: it answered workspace/symbol with an error: no index.',
+  );
+  await bench.apply({
+    lsp: { good: smallServer('good', bench.notesFile), bad: smallServer('crash', bench.notesFile) },
+  });
+  const { content } = await bench.call('diagnostics', { file_path: 'a.x' });
+  expect(content).toContain('a.x has 1 error (good)');
+  expect(content).toContain('The language server bad cannot be used: it has ended: boom.');
+});
+
+/** Asks until the answer has these words. */
+async function untilTold(bench: LspBench, input: object, words: string): Promise<void> {
+  await expect
+    .poll(async () => (await bench.call('diagnostics', input)).content, { timeout: 20_000 })
+    .toContain(words);
+}
+
 test('one that does not end when it is asked to is killed, with all that it started', async () => {
   const bench = smallBench('hang at exit');
   await bench.note('a.x', 'right\n');

@@ -7,6 +7,11 @@ import { appendFileSync, closeSync, readdirSync, readFileSync, writeFileSync } f
 
 const [mode = 'good', notes = ''] = process.argv.slice(2);
 
+/** Whether it is one that answers what is wrong with a document when it is asked. */
+const isAsked = mode.startsWith('asked');
+const documents = new Map<string, string>();
+let latest = { uri: '', asked: 0 };
+
 interface Message {
   readonly id?: number;
   readonly method?: string;
@@ -50,6 +55,7 @@ process.stdin.on('data', (chunk: Buffer) => {
 });
 
 function answer({ id, method, params }: Message): void {
+  const uri = params?.textDocument?.uri ?? '';
   if (mode === 'hang') return;
   if (method === 'initialize') send({ id, result: { capabilities } });
   else if (mode === 'deaf') return;
@@ -62,8 +68,9 @@ function answer({ id, method, params }: Message): void {
   } else if (mode === 'hang at exit') return;
   else if (method === 'shutdown') send({ id, result: null });
   else if (method === 'exit') process.exit(0);
+  else if (method === 'textDocument/diagnostic') diagnose(id, uri);
+  else if (method === 'workspace/symbol') symbols(id);
   else if (id !== undefined && method !== undefined) {
-    const uri = params?.textDocument?.uri ?? '';
     const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 1 } };
     send({
       id,
@@ -82,6 +89,13 @@ function changed(params: Message['params']): void {
   const content = text ?? params?.contentChanges?.[0]?.text ?? '';
   if (mode === 'crash') crash();
   if (mode === 'silent') return;
+  if (isAsked) {
+    documents.set(uri, content);
+    latest = { uri, asked: 0 };
+    // As one that answers what it finds itself, and publishes what a slow compiler finds.
+    setTimeout(() => publish(uri, version, content.replaceAll('wrong', '')), 300);
+    return;
+  }
   if (mode === 'flood') flood(uri, version);
   else if (mode === 'stale' && version > 1) publish(uri, version - 1, 'wrong\n');
   else if (mode === 'late') {
@@ -132,8 +146,31 @@ function environment(): string {
     .join('\n');
 }
 
+/** When it is busy, it gives up the first question about each change, and every one about other documents. */
+function diagnose(id: number | undefined, uri: string): void {
+  const isFirst = uri === latest.uri && latest.asked === 0;
+  if (uri === latest.uri) latest = { uri, asked: latest.asked + 1 };
+  if (mode === 'asked while busy' && (isFirst || uri !== latest.uri))
+    send({ id, error: { code: -32802, message: 'content changed' } });
+  else send({ id, result: { kind: 'full', items: found((documents.get(uri) ?? '').replaceAll('odd', '')) } });
+}
+
+function symbols(id: number | undefined): void {
+  const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 1 } };
+  const three = { name: 'three', kind: 14, location: { uri: 'file:///usr/lib/three.x', range } };
+  if (mode === 'symbols refused') send({ id, error: { code: -32603, message: 'no index' } });
+  else send({ id, result: [three] });
+}
+
 function publish(uri: string, version: number | undefined, content: string): void {
-  const diagnostics = content.split('\n').flatMap((line, number) =>
+  send({
+    method: 'textDocument/publishDiagnostics',
+    params: { uri, version, diagnostics: found(content) },
+  });
+}
+
+function found(content: string): readonly object[] {
+  return content.split('\n').flatMap((line, number) =>
     ['wrong', 'odd'].flatMap((word, index) => {
       const character = line.indexOf(word);
       const range = { start: { line: number, character }, end: { line: number, character: character + 1 } };
@@ -141,7 +178,6 @@ function publish(uri: string, version: number | undefined, content: string): voi
       return character < 0 ? [] : [{ range, severity: index + 1, source: 'small', code: number, message }];
     }),
   );
-  send({ method: 'textDocument/publishDiagnostics', params: { uri, version, diagnostics } });
 }
 
 /** As much as is taken, without end. */
@@ -156,6 +192,8 @@ const capabilities = {
   textDocumentSync: { openClose: true, change: 1, save: { includeText: true } },
   referencesProvider: true,
   definitionProvider: true,
+  ...(isAsked && { diagnosticProvider: {} }),
+  ...(mode.startsWith('symbols') && { workspaceSymbolProvider: true }),
 };
 
 function send(message: object): void {

@@ -4,14 +4,13 @@ import { z } from 'zod';
 import { statsInPlace } from '../../tools/read-in-place.ts';
 import { type Tool, ToolInputError } from '../../tools/tool.ts';
 import { pathOf, type Reports, reportOf } from '../diagnostics.ts';
-import { LanguageServerFailure } from '../failure.ts';
-import { judge } from '../judgement.ts';
+import { judge, requestUntilTaken } from '../judgement.ts';
 import type { LanguageClient } from '../language-client.ts';
 import { isInside } from '../server-choice.ts';
 import { itemsOf, memberOf, textOf } from '../server-requests.ts';
 import { countsOf, diagnosticLines, shownPath } from '../shown.ts';
 import { projectServers } from './project-servers.ts';
-import { askingTool, fileOf, type LspToolParts, readyServers } from './server-use.ts';
+import { askingTool, fileOf, fromEach, type LspToolParts, readyServers } from './server-use.ts';
 
 const mostOfFile = 50;
 const mostFiles = 50;
@@ -50,36 +49,28 @@ async function ofFile(
   const ready = await readyServers(parts, path, signal);
   const { quietMs, requestMs } = parts.times;
   const limits = { timeoutMs: Math.min(fileMs, requestMs), quietMs, signal };
-  const told = await Promise.all(
-    ready.map(async ({ server, client }) => {
-      const { name } = server.definition;
-      const report = await judge(client, path.real, limits);
-      if (typeof report === 'string')
-        return `${name} has said nothing about ${path.shown} within ${limits.timeoutMs / 1000} s.`;
-      const lines = diagnosticLines(report.diagnostics, report.total, mostOfFile);
-      return [`${path.shown} has ${countsOf(report)} (${name})${lines ? ':' : '.'}`, lines]
-        .filter(Boolean)
-        .join('\n');
-    }),
-  );
-  return told.join('\n\n');
+  const told = await fromEach(ready, async ({ server, client }) => {
+    const { name } = server.definition;
+    const report = await judge(client, path.real, limits);
+    if (typeof report === 'string')
+      return `${name} has said nothing about ${path.shown} within ${limits.timeoutMs / 1000} s.`;
+    const lines = diagnosticLines(report.diagnostics, report.total, mostOfFile);
+    return [`${path.shown} has ${countsOf(report)} (${name})${lines ? ':' : '.'}`, lines]
+      .filter(Boolean)
+      .join('\n');
+  });
+  if (signal.aborted) throw new ToolInputError('Interrupted.');
+  return told.map(({ answer, failure }) => answer ?? failure).join('\n\n');
 }
 
 async function ofProject(parts: LspToolParts, workspacePath: string, signal: AbortSignal): Promise<string> {
   const ready = await projectServers(parts, workspacePath, signal);
-  const sections = await Promise.all(
-    ready.map(async ({ server: { definition }, client }) => {
-      try {
-        await settle(client, parts, signal);
-        return projectSection(definition.name, client.reports, workspacePath);
-      } catch (error) {
-        if (!(error instanceof LanguageServerFailure) || ready.length === 1) throw error;
-        return `The language server ${definition.name} cannot be used: ${error.message}.`;
-      }
-    }),
-  );
+  const told = await fromEach(ready, async ({ server, client }) => {
+    await settle(client, parts, signal);
+    return projectSection(server.definition.name, client.reports, workspacePath);
+  });
   if (signal.aborted) throw new ToolInputError('Interrupted.');
-  return sections.join('\n\n');
+  return told.map(({ answer, failure }) => answer ?? failure).join('\n\n');
 }
 
 /** Asks for the whole project where the server answers that, and else waits until it has said what it wants to say. */
@@ -89,19 +80,19 @@ async function settle(client: LanguageClient, { times }: LspToolParts, signal: A
   if (memberOf(options, 'workspaceDiagnostics') === true) {
     const identifier = textOf(options, 'identifier');
     const params = { previousResultIds: [], ...(identifier !== undefined && { identifier }) };
-    const answer = await client.request('workspace/diagnostic', params, {
-      timeoutMs: times.requestMs,
-      signal,
-    });
+    const limits = { timeoutMs: times.requestMs, signal };
+    const answer = await requestUntilTaken(client, 'workspace/diagnostic', params, limits);
     for (const report of itemsOf(answer, 'items')) {
       const path = pathOf(textOf(report, 'uri'));
-      if (path !== null) client.reports.set(path, reportOf(itemsOf(report, 'items'), null));
+      if (path !== null) client.reports.answer(path, reportOf(itemsOf(report, 'items'), null));
     }
     return;
   }
   const until = performance.now() + Math.min(projectMs, times.requestMs);
-  const newest = () => Math.max(0, ...[...client.reports.all().values()].map(({ at }) => at));
-  const quiet = () => newest() > 0 && performance.now() - newest() > 2 * times.quietMs;
+  const quiet = () => {
+    const { newest } = client.reports;
+    return newest !== null && performance.now() - newest > 2 * times.quietMs;
+  };
   while (!quiet() && performance.now() < until && !signal.aborted) {
     client.assertAlive();
     await delay(25);
@@ -110,12 +101,13 @@ async function settle(client: LanguageClient, { times }: LspToolParts, signal: A
 }
 
 function projectSection(name: string, reports: Reports, workspacePath: string): string {
-  const files = [...reports.all()]
+  const all = reports.all();
+  const files = [...all]
     // Of files that were never open nobody is told that they are gone.
     .filter(([path, { total }]) => total > 0 && isInside(workspacePath, path) && statsInPlace(path) !== null)
     .toSorted(([, one], [, other]) => other.errors - one.errors);
   if (files.length === 0)
-    return `${name} finds nothing wrong in the ${reports.all().size} files that it has looked at.`;
+    return `${name} finds nothing wrong in the ${all.size} files that it has looked at.`;
   const parts = files.slice(0, mostFiles).map(([path, report]) => {
     const lines = diagnosticLines(report.diagnostics, report.total, mostOfEach);
     return `${shownPath(path, workspacePath)} has ${countsOf(report)}:\n${lines}`;

@@ -106,6 +106,29 @@ export async function readyServers(
   return ready;
 }
 
+/** What one server answered, or a sentence for the model on why it did not. */
+export type FromServer<Answer> =
+  | { readonly answer: Answer; readonly failure: null }
+  | { readonly answer: null; readonly failure: string };
+
+/** Asks each; one that fails does not take the answers of the others along. Rejects where it is the only one. */
+export async function fromEach<Answer>(
+  ready: readonly ReadyServer[],
+  ask: (one: ReadyServer) => Promise<Answer>,
+): Promise<readonly FromServer<Answer>[]> {
+  return await Promise.all(
+    ready.map(async (one): Promise<FromServer<Answer>> => {
+      try {
+        return { answer: await ask(one), failure: null };
+      } catch (error) {
+        if (!(error instanceof LanguageServerFailure) || ready.length === 1) throw error;
+        const { name } = one.server.definition;
+        return { answer: null, failure: `The language server ${name} cannot be used: ${error.message}.` };
+      }
+    }),
+  );
+}
+
 /** Asks the first server for the file that knows the method, at the place that is meant. */
 export async function askAt(
   parts: LspToolParts,

@@ -6,7 +6,7 @@ import { isInside } from '../server-choice.ts';
 import { itemsOf, memberOf, textOf } from '../server-requests.ts';
 import { shownPath } from '../shown.ts';
 import { projectServers } from './project-servers.ts';
-import { askingTool, fileOf, type LspToolParts, readyServers, requestAt } from './server-use.ts';
+import { askingTool, fileOf, fromEach, type LspToolParts, readyServers, requestAt } from './server-use.ts';
 
 const input = z
   .strictObject({
@@ -65,20 +65,24 @@ async function ofProject(
   );
   if (able.length === 0)
     throw new ToolInputError('No language server of this project finds symbols by name.');
-  const found: { readonly line: string; readonly outside: boolean }[] = [];
-  for (const { client } of able) {
+  const told = await fromEach(able, async ({ client }) => {
     await client.refresh();
     const answer = await client.request(method, { query }, { timeoutMs: parts.times.requestMs, signal });
-    for (const item of Array.isArray(answer) ? answer : []) {
-      const location = memberOf(item, 'location');
-      const at = locationOf(textOf(location, 'uri') ?? '', memberOf(location, 'range'));
-      const container = textOf(item, 'containerName');
-      const line = `${placed(at, workspacePath)}: ${kindOf(item)} ${textOf(item, 'name')}${container ? ` in ${container}` : ''}`;
-      found.push({ line, outside: !isInside(workspacePath, at.path) });
-    }
-  }
+    return Array.isArray(answer) ? answer.map((item) => foundLine(item, workspacePath)) : [];
+  });
+  if (signal.aborted) throw new ToolInputError('Interrupted.');
+  const found = told.flatMap(({ answer }) => answer ?? []);
   const ordered = found.toSorted((one, other) => Number(one.outside) - Number(other.outside));
-  return bounded(ordered.map(({ line }) => line)) || `Nothing in the project is called ${query}.`;
+  const listed = bounded(ordered.map(({ line }) => line)) || `Nothing in the project is called ${query}.`;
+  return [listed, ...told.flatMap(({ failure }) => failure ?? [])].join('\n\n');
+}
+
+function foundLine(item: unknown, workspacePath: string): { line: string; outside: boolean } {
+  const location = memberOf(item, 'location');
+  const at = locationOf(textOf(location, 'uri') ?? '', memberOf(location, 'range'));
+  const container = textOf(item, 'containerName');
+  const line = `${placed(at, workspacePath)}: ${kindOf(item)} ${textOf(item, 'name')}${container ? ` in ${container}` : ''}`;
+  return { line, outside: !isInside(workspacePath, at.path) };
 }
 
 /** Both forms of the protocol: a tree, and a flat list with locations. */
