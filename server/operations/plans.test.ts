@@ -2,8 +2,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { Problem } from '../problem.ts';
 import { scriptedSettings } from '../server-process.ts';
 import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
 import { databases, type LastingDatabase, lastingDatabase, newMasterKey } from '../test-database.ts';
@@ -289,6 +290,33 @@ describe.each(databases)('on %s, a plan', (dialect) => {
       ['executing', 'completed'],
       ['done', 'completed'],
     ]);
+  });
+
+  test('is still the plan of its run where another process goes on with it, and the session has a newer one', async () => {
+    const settings = { leaseSeconds: 4 };
+    const resuming = await testApp({ config: scriptedSettings(upstream.url), settings });
+    onTestFinished(() => resuming.close());
+    const { token } = await resuming.register('bob');
+    const body = { prompt: 'Plan it.', agent_slug: 'plan' };
+    const asked = await resuming.stream('POST', '/api/v1/query/stream', { token, body });
+    const told = await Array.fromAsync(readEvents(asked));
+    const plan = told.find(({ data }) => data.type === 'plan_updated')?.data.plan;
+    const arguments_ = { step: '1', status: 'completed' };
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [{ name: 'plan_step', arguments: arguments_ }] } },
+      { reply: { text: 'It said: {{last_tool_result}}' } },
+    ]);
+    const { transcript } = resuming.services.store;
+    const marking = vi.spyOn(transcript, 'markStep').mockImplementationOnce(async (runId) => {
+      await transcript.writePlan({ runId, sessionId: plan.session_id }, written);
+      throw new Problem('database_unavailable', 'The database is away.');
+    });
+    onTestFinished(() => marking.mockRestore());
+    const approved = await resuming.request('POST', `${path}/${plan.id}/approve`, { token, body: {} });
+    const answer = await resuming.stream('GET', `/api/v1/runs/${approved.body.id}/events`, { token });
+    const events = await Array.fromAsync(readEvents(answer));
+    expect(events.map(({ data }) => data.type)).toContain('run_resumed');
+    expect(events.at(-1)?.data.content[0].text).toBe('It said: Step 1 is completed; 1 of 2 are left.');
   });
 
   test('that was begun before is told with what was done of it, and another text has other steps', async () => {

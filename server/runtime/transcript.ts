@@ -429,6 +429,8 @@ export interface Transcript {
   ): Promise<Plan>;
   /** How far the run is with a step of the plan that it carries out; null where that has no such step. */
   markStep(runId: string, id: string, status: PlanStepStatus): Promise<Plan | null>;
+  /** Whether the run was begun to carry out a plan of its session. */
+  carriesOutPlan(runId: string): Promise<boolean>;
   /** The newest plan of the session. */
   readPlan(sessionId: string): Promise<Plan | null>;
   /** Ends the run, stops the agents that it started, cancels its open questions, frees the session. */

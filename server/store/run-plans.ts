@@ -64,6 +64,11 @@ export async function readPlan(sql: Knex, sessionId: string): Promise<Plan | nul
   return row ? toPlan(row) : null;
 }
 
+/** Whether the run was begun to carry out a plan, which need not be the newest of its session any more. */
+export async function carriesOutPlan(sql: Knex, runId: string): Promise<boolean> {
+  return (await sql<PlanRow>('plans').where({ carried_out_by: runId }).first('id')) !== undefined;
+}
+
 /** In the transaction that begins the run, so that of two approvals one begins none. */
 export async function approvePlan(
   sql: Knex.Transaction,

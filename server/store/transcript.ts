@@ -60,7 +60,7 @@ import type { WrittenPlan } from './plan-rows.ts';
 import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
 import { type QuotaWarning, quotaStateAtWork, sentenceOf } from './quota-check.ts';
 import { type NumberedEvent, readEvents } from './run-events.ts';
-import { endPlan, markStep, readPlan, writePlan } from './run-plans.ts';
+import { carriesOutPlan, endPlan, markStep, readPlan, writePlan } from './run-plans.ts';
 import type { RunRow } from './runs.ts';
 import { readSeenFiles, rememberFiles, type SeenFile } from './seen-files.ts';
 import { addUsage, type SessionRow, saveSession } from './session-rows.ts';
@@ -165,6 +165,7 @@ export interface Transcript {
   stopRun(runId: string, reason: InterruptReason): Promise<void>;
   writePlan(run: RunOfSession, plan: WrittenPlan): Promise<Plan>;
   readPlan(sessionId: string): Promise<Plan | null>;
+  carriesOutPlan(runId: string): Promise<boolean>;
   /** Null where the plan that the run carries out has no such step. */
   markStep(runId: string, id: string, status: PlanStepStatus): Promise<Plan | null>;
   endRun(end: RunEnd): Promise<void>;
@@ -316,6 +317,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         return markStep(sql, runId, { id, status }, now());
       }),
     readPlan: (sessionId) => database.read('installation', (sql) => readPlan(sql, sessionId)),
+    carriesOutPlan: (runId) => database.read('installation', (sql) => carriesOutPlan(sql, runId)),
     endRun: async (end) => {
       await change(end, async (sql, _session, run) => {
         const beside = await besideRun(sql, end.runId);

@@ -11,6 +11,7 @@ export interface MemoryPlans {
     written: { readonly title: string; readonly content: string; readonly draft?: boolean | undefined },
   ): Plan;
   newestOf(sessionId: string): Plan | null;
+  areCarriedOutBy(runId: string): boolean;
   /** Throws Problem already_answered. */
   approve(sessionId: string, runId: string, approval: Approval): void;
   reject(planId: string, comment: string | null): void;
@@ -33,6 +34,7 @@ export function createMemoryPlans(): MemoryPlans {
     [...plans.values()].find((one) => one.carried_out_by === runId && one.status === 'executing');
   return {
     newestOf,
+    areCarriedOutBy: (runId) => [...plans.values()].some((one) => one.carried_out_by === runId),
     write({ runId, sessionId }, written) {
       const newest = newestOf(sessionId);
       const { title, content, draft } = written;

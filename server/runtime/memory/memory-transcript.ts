@@ -239,6 +239,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     async writePlan(run, plan) {
       return plans.write(run, plan);
     },
+    async carriesOutPlan(runId) {
+      return plans.areCarriedOutBy(runId);
+    },
     async readPlan(sessionId) {
       return plans.newestOf(sessionId);
     },

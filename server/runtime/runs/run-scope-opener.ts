@@ -137,7 +137,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     // One that was taken over from another process does not say so itself.
     let carriesOut: boolean | undefined = query.taken ? undefined : query.approval !== undefined;
     const carriesOutPlan = async () => {
-      carriesOut ??= (await transcript.readPlan(session.id))?.carried_out_by === runId;
+      carriesOut ??= await transcript.carriesOutPlan(runId);
       return carriesOut;
     };
     const rootRunId = query.agent?.rootRunId ?? runId;
