@@ -205,6 +205,19 @@ describe('who may do what', () => {
       await send(who, 'DELETE', `${path}/${id}`);
   });
 
+  test('is listed with the names that runs have for its tools, those of other servers being what they are', async () => {
+    const own = await make('member', { name: 'git', url: urlOf('member') });
+    const namesOf = async () =>
+      (await send('member', 'GET', `${path}/${own.id}/tools`)).body.data.map(({ name }: Json) => name);
+    expect(await namesOf()).toContain('mcp_git_list_issues');
+    // Its tool `issues` would be called so, too.
+    const other = await make('member', { name: 'git_list', url: urlOf('member') });
+    const names = await namesOf();
+    expect(names).not.toContain('mcp_git_list_issues');
+    expect(await toolsOf('member')).toEqual(expect.arrayContaining(names));
+    for (const { id } of [own, other]) await send('member', 'DELETE', `${path}/${id}`);
+  });
+
   test.each([
     [{ type: 'http' }, '/url'],
     [{ type: 'http', url: 'http://169.254.169.254/mcp' }, '/url'],

@@ -4,6 +4,7 @@ import type { McpServer } from '../contract/api.ts';
 import { etagWith, type Handler, isCurrent, type Principal, rowTags, type Services } from '../handler.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { askerIn } from './asked-session.ts';
 import { ownerOrInstallation } from './asked-setting.ts';
 import { connectedPage } from './pages/connected-page.ts';
 import { pageReply } from './pages/page.ts';
@@ -71,7 +72,9 @@ export const reconnectMcpServer: Handler<'reconnectMcpServer'> = async ({ princi
 
 export const listMcpTools: Handler<'listMcpTools'> = async (call, services) => {
   const { own, workspaceId } = await asked(call, services);
-  const { tools } = await services.runtime.mcp.listing(own, workspaceId);
+  const around = workspaceId ?? (await services.store.workspaces.defaultOf(call.principal))?.id;
+  const beside = around === undefined ? [] : await services.mcpServers.of(askerIn(call.principal, around));
+  const { tools } = await services.runtime.mcp.listing(own, workspaceId, beside);
   return { status: 200, body: pageOf(tools, call.query, ({ tool }) => tool) };
 };
 
@@ -83,7 +86,7 @@ export const listMcpResources: Handler<'listMcpResources'> = async (call, servic
 
 export const listMcpPrompts: Handler<'listMcpPrompts'> = async (call, services) => {
   const { own, workspaceId } = await asked(call, services);
-  const { prompts } = await services.runtime.mcp.listing(own, workspaceId);
+  const { prompts } = await services.runtime.mcp.listing(own, workspaceId, []);
   return { status: 200, body: pageOf(prompts, call.query, ({ name }) => name) };
 };
 

@@ -24,8 +24,12 @@ export interface McpServersAtHand {
   stateOf(own: OwnMcpServer, workspaceId: string | null): Promise<Pick<McpServer, 'state' | 'detail'>>;
   /** Throws Problem `mcp_server_failed`. */
   test(own: OwnMcpServer, workspaceId: string | null): Promise<McpServerTest>;
-  /** Throws Problem `mcp_server_failed`. */
-  listing(own: OwnMcpServer, workspaceId: string | null): Promise<McpListing>;
+  /** The servers that count beside it have a say in the names of its tools. Throws Problem `mcp_server_failed`. */
+  listing(
+    own: OwnMcpServer,
+    workspaceId: string | null,
+    beside: readonly OwnMcpServer[],
+  ): Promise<McpListing>;
   /** Throws Problem `mcp_server_failed`. */
   resources(
     own: OwnMcpServer,
@@ -68,13 +72,13 @@ export function mcpServersAtHand(
         await server.close();
       }
     },
-    async listing(own, workspaceId) {
+    async listing(own, workspaceId, beside) {
       const server = await connected(own, workspaceId);
       const { listing } = server;
       if (!listing) throw failedAs(own, server.state.detail);
       const named = nameTools(
         listing.tools.map((listed) => ({ server: own.name, tool: listed.name, listed })),
-        mcp.namesIn(await placeFor(own, workspaceId)),
+        mcp.namesIn({ workspacePath: '', ownMcpServers: beside }),
       );
       return {
         tools: [...named].map(([name, { tool, listed }]) => ({
