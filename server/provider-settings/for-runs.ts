@@ -1,5 +1,7 @@
 /** The providers that stored settings make for a query: each the same object as long as nothing of it is changed. */
+
 import type { Catalog, ProviderCandidate } from '../config/config.ts';
+import { keepNewest } from '../keep-newest.ts';
 import { Problem } from '../problem.ts';
 import { openSetting } from './opened.ts';
 import type { ProviderSettingsParts } from './parts.ts';
@@ -29,12 +31,6 @@ interface Kept {
 export function providersForQueries(parts: ProviderSettingsParts): ProvidersForQueries {
   const kept = new Map<string, Kept>();
 
-  function keep(key: string, made: Kept): void {
-    kept.set(key, made);
-    const [oldest] = kept.keys();
-    if (oldest !== undefined && kept.size > mostKept) kept.delete(oldest);
-  }
-
   async function opened(stored: StoredSetting): Promise<OwnProvider | null> {
     const catalog = await parts.catalog();
     const key = `${stored.id} ${stored.revision} ${stored.discoveredMark}`;
@@ -45,7 +41,8 @@ export function providersForQueries(parts: ProviderSettingsParts): ProvidersForQ
     if (!candidate) return null;
     const provider = { ...candidate, giver: 'account' } as const;
     // Whether it is connected otherwise than by a key, no revision tells; nor what is discovered where nobody has looked.
-    if (stored.apiKeySet && stored.discoveredMark !== undefined) keep(key, { catalog, provider });
+    if (stored.apiKeySet && stored.discoveredMark !== undefined)
+      keepNewest(kept, key, { catalog, provider }, mostKept);
     return provider;
   }
 

@@ -1,4 +1,5 @@
 /** Remembers the answers to questions for as long as nothing in the database has changed. */
+import { keepNewest } from '../keep-newest.ts';
 import { askedOnce } from './asked-once.ts';
 import type { Database } from './database.ts';
 import { heldTransaction } from './held-transaction.ts';
@@ -21,12 +22,6 @@ export function remembered<Question, Rest extends unknown[], Answer>(
   const kept = new Map<string, Answer & {}>();
   let keptAt: number | null = null;
 
-  function keep(key: string, answer: Answer & {}): void {
-    kept.set(key, answer);
-    const [oldest] = kept.keys();
-    if (oldest !== undefined && kept.size > most) kept.delete(oldest);
-  }
-
   return async (...given) => {
     // It sees what it has written itself, and has a connection, for which those may wait whom it would wait for.
     if (heldTransaction()?.begun) return await ask(...given);
@@ -39,7 +34,7 @@ export function remembered<Question, Rest extends unknown[], Answer>(
     if (known !== undefined) return known;
     const answer = await asked(...given);
     // The query began after the version was asked for; whoever has found another since knows more.
-    if (keptAt === version && answer != null) keep(key, answer);
+    if (keptAt === version && answer != null) keepNewest(kept, key, answer, most);
     return answer;
   };
 }

@@ -1,6 +1,7 @@
 /** Context files: what the people of a project have written for agents, given to the model before the conversation. */
 import { relative } from 'node:path';
 import type { ClientConfig } from '../../contract/config.ts';
+import { keepNewest } from '../../keep-newest.ts';
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
 import { type GuidanceFile, guidancePath, readGuidance } from '../guidance/guidance-file.ts';
 import {
@@ -18,6 +19,9 @@ import { markdownFiles } from './markdown-files.ts';
 const maxFileBytes = 64 * 1024;
 const maxTotalCharacters = 256 * 1024;
 
+/** What was found is remembered for so many workspaces, until it is looked for again. */
+const mostSeen = 1000;
+
 /** A context file, and whose it is. */
 type ContextFile = GuidanceFile & { readonly source: GuidanceSource };
 
@@ -34,10 +38,8 @@ export function createContext({ first, contextFiles }: ExtensionParts): Extensio
     async instructions({ workspacePath }) {
       const places = await candidates(config, workspacePath, shared, contextFiles);
       const files = await readAll(places);
-      seen.set(
-        workspacePath,
-        files.map((file) => stateOf(file, workspacePath)),
-      );
+      const states = files.map((file) => stateOf(file, workspacePath));
+      keepNewest(seen, workspacePath, states, mostSeen);
       return render(files, workspacePath);
     },
     states: ({ workspacePath }: ExtensionPlace) => seen.get(workspacePath) ?? [],

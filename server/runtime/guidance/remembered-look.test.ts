@@ -36,6 +36,26 @@ test('what has not changed is not looked at again', async () => {
   expect([await look(), await look(), await look()]).toEqual([1, 1, 1]);
 });
 
+test('many places are remembered, as long as they depend on few paths', async () => {
+  await settle();
+  const remembered = rememberLooks<number>(1000);
+  const look = (key: number, count: number) =>
+    remembered(String(key), join(top, 'kept'), async (dependsOn) => {
+      for (let path = 0; path < count; path += 1) dependsOn(join(top, String(path)));
+      looks += 1;
+      return looks;
+    });
+  const lookAtAll = async () => {
+    for (let key = 0; key < 300; key += 1) await look(key, 3);
+  };
+  await lookAtAll();
+  await lookAtAll();
+  expect(looks).toBe(300);
+  await look(300, 400);
+  // The oldest had to go for it, and the newest stay.
+  expect([await look(299, 3), await look(0, 3)]).toEqual([300, 302]);
+});
+
 test('what has changed just now is looked at again: it could change once more without showing it', async () => {
   const look = looker();
   await writeFile(join(top, 'kept/a.md'), 'two');

@@ -4,8 +4,8 @@ import { stampOf } from './presence.ts';
 
 /** Some file systems count time in steps as long as this: a file may change twice with one time to show for it. */
 const coarseMs = 50;
-/** Places that are remembered; the one that was not asked for the longest is forgotten first. */
-const mostRemembered = 200;
+/** Paths that remembered looks depend on; the look that was not asked for the longest is forgotten first. */
+const mostPaths = 100_000;
 
 interface Remembered<Found> {
   readonly found: Found;
@@ -17,12 +17,15 @@ interface Remembered<Found> {
  * `look` names every path that its outcome depends on, those that were not there among them. A folder counts with its
  * list of names; what lies in it only if it is named itself.
  */
-export function rememberLooks<Found>(): (
-  key: string,
-  top: string,
-  look: (dependsOn: (path: string) => void) => Promise<Found>,
-) => Promise<Found> {
+export function rememberLooks<Found>(
+  most: number = mostPaths,
+): (key: string, top: string, look: (dependsOn: (path: string) => void) => Promise<Found>) => Promise<Found> {
   const known = new Map<string, Remembered<Found>>();
+  let paths = 0;
+  const forget = (key: string) => {
+    paths -= known.get(key)?.stamps.size ?? 0;
+    known.delete(key);
+  };
   return async (key, top, look) => {
     const before = known.get(key);
     if (before && isUnchanged(before, top)) {
@@ -40,10 +43,14 @@ export function rememberLooks<Found>(): (
       stamps.set(path, text);
       latest = Math.max(latest, changedAtMs);
     });
-    known.delete(key);
-    if (latest < startedAt - coarseMs) known.set(key, { found, realTop, stamps });
-    const [oldest] = known.keys();
-    if (oldest !== undefined && known.size > mostRemembered) known.delete(oldest);
+    forget(key);
+    if (latest >= startedAt - coarseMs) return found;
+    known.set(key, { found, realTop, stamps });
+    paths += stamps.size;
+    for (const oldest of known.keys()) {
+      if (paths <= most) break;
+      forget(oldest);
+    }
     return found;
   };
 }

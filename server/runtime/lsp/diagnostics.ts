@@ -1,5 +1,6 @@
 /** What language servers say is wrong with files: taken in whatever form it comes, kept in bounds. */
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { keepNewest } from '../../keep-newest.ts';
 import { itemsOf, memberOf, textOf } from './server-requests.ts';
 
 /** Something that a language server says about a place in a file. */
@@ -69,10 +70,7 @@ export class Reports {
 
   #set(reports: Map<string, FileReport>, path: string, report: FileReport): void {
     this.#newest = report.at;
-    reports.delete(path);
-    reports.set(path, report);
-    const [oldest] = reports.keys();
-    if (oldest !== undefined && reports.size > mostFiles) reports.delete(oldest);
+    keepNewest(reports, path, report, mostFiles);
   }
 
   published(path: string): FileReport | undefined {

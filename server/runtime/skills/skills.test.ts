@@ -1,7 +1,7 @@
 /** Skills: which are found, what the model sees of them, and what loading one gives. */
 import { execFileSync } from 'node:child_process';
 import { mkdir, symlink } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import { converse, testFolder } from '../test-conversation.ts';
@@ -149,6 +149,20 @@ describe('the front matter', () => {
 });
 
 describe('loading a skill', () => {
+  test('lends the folders of those that the model is told of, however many there are', async () => {
+    const { path, file } = await testFolder();
+    for (let number = 0; number < 250; number += 1)
+      await file(`own/skills/one-${number}/SKILL.md`, skill(`one-${number}`, 'works'));
+    await mkdir(join(path, 'project'));
+    const skills = createSkills(testExtensionParts({ skillFolders: [join(path, 'own/skills')] }));
+    const place = { workspacePath: join(path, 'project') };
+    const told = (await skills.instructions?.(place))?.match(/^- one-\d+/gm) ?? [];
+    const lent = (skills.readableFolders?.(place) ?? []).filter((folder) => folder.includes('/own/'));
+    expect(lent.map((folder) => `- ${basename(folder)}`)).toEqual(told);
+    expect(told.length).toBeGreaterThan(150);
+    expect(told.length).toBeLessThanOrEqual(200);
+  });
+
   test('gives its instructions and the names of its files, which are then read without asking', async () => {
     const { path, file } = await testFolder();
     await file('own/skills/one/SKILL.md', skill('one', 'works', 'Read references/more.md.'));

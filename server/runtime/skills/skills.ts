@@ -1,4 +1,5 @@
 /** Skills: found in folders, the service's own among them, named to the model, loaded when it asks for one. */
+import { keepNewest } from '../../keep-newest.ts';
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
 import { liesWithin } from '../guidance/project-folders.ts';
 import { findSkills, isWhole } from './find-skills.ts';
@@ -32,7 +33,7 @@ export function createSkills({ first, skillFolders, skillKeeper }: ExtensionPart
     const kept = asker && skillKeeper ? await skillKeeper.forRuns(asker) : nothingKept;
     const skills = await findSkills({ workspacePath, shared, personal: skillFolders, named, kept });
     const found = { skills, disabled: kept.disabled };
-    remember(looks, keyOf(place), found);
+    keepNewest(looks, keyOf(place), found, mostLooks);
     return found;
   };
   const lookedAt = (place: ExtensionPlace) => looks.get(keyOf(place)) ?? { skills: [], disabled: new Map() };
@@ -55,7 +56,9 @@ export function createSkills({ first, skillFolders, skillKeeper }: ExtensionPart
       return render(usable(await look(place)).slice(0, maxListed));
     },
     readableFolders(place) {
-      const folders = usable(lookedAt(place)).map(({ folder }) => folder);
+      // Each is an argument of the sandbox, of which there are only so many; others are read once they are loaded.
+      const named = usable(lookedAt(place)).slice(0, maxListed);
+      const folders = named.map(({ folder }) => folder);
       return folders.filter((folder) => !liesWithin(place.workspacePath, folder));
     },
     async readableByResults(results) {
@@ -80,13 +83,6 @@ export function createSkills({ first, skillFolders, skillKeeper }: ExtensionPart
 /** Two people in one folder may have different skills. */
 function keyOf({ workspacePath, asker }: ExtensionPlace): string {
   return JSON.stringify([workspacePath, asker?.userId, asker?.workspaceId, asker?.bound]);
-}
-
-function remember(looks: Map<string, Look>, key: string, found: Look): void {
-  looks.delete(key);
-  looks.set(key, found);
-  const [oldest] = looks.keys();
-  if (oldest !== undefined && looks.size > mostLooks) looks.delete(oldest);
 }
 
 function listed(skill: ReadSkill, disabledBy: FoundSkill['disabledBy']): FoundSkill {
