@@ -155,9 +155,12 @@ describe.each(databases)('on %s, a plan', (dialect) => {
       ).toMatchObject({ status: 409, body: { code: 'already_answered' } });
   });
 
-  test('that has failed may be approved again', async () => {
+  test.each([
+    ['has failed', { fail: { kind: 'status', status: 401 } }],
+    ['ended at a limit', { reply: { text: 'First I loo', stop_reason: 'max_tokens' } }],
+  ])('whose run %s has failed, and may be approved again', async (_how, ending) => {
     const plan = await proposed();
-    await upstream.script([{ fail: { kind: 'status', status: 401 } }]);
+    await upstream.script([ending]);
     const first = await ask('POST', `${path}/${plan.id}/approve`, {});
     await endOf(first.body.id);
     expect((await ask('GET', `${path}/${plan.id}`)).body.status).toBe('failed');

@@ -4,6 +4,7 @@ import type { Plan, PlanStatus, PlanStepStatus } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { withStep } from '../plan-steps.ts';
 import { recordAudit } from './audit.ts';
+import type { RunEnd } from './change-run.ts';
 import {
   addVersion,
   decisionOn,
@@ -124,11 +125,13 @@ async function carriedOutBy(
 /** What becomes of the plan that a run has carried out. */
 export async function endPlan(
   sql: Knex.Transaction,
-  run: { readonly runId: string; readonly status: string },
+  run: Pick<RunEnd, 'runId' | 'status' | 'stopReason'>,
   now: number,
 ): Promise<void> {
   const row = await carriedOutBy(sql, run.runId, underWay);
-  const status = run.status === 'completed' ? 'done' : 'failed';
+  // A limit ends a run that has completed, too, and then there is more to be done.
+  const isDone = run.status === 'completed' && run.stopReason === 'end_turn';
+  const status = isDone ? 'done' : 'failed';
   if (row) await savePlan(sql, row, { status }, now);
 }
 

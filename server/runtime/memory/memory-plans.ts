@@ -3,7 +3,7 @@ import type { Plan, PlanStepStatus } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import { stepsOf, withStep } from '../../plan-steps.ts';
 import { Problem } from '../../problem.ts';
-import type { Approval } from '../transcript.ts';
+import type { Approval, RunEnd } from '../transcript.ts';
 
 export interface MemoryPlans {
   write(
@@ -18,7 +18,7 @@ export interface MemoryPlans {
   /** Null where the plan that the run carries out has no such step. */
   mark(runId: string, step: string, status: PlanStepStatus): Plan | null;
   /** What becomes of the plan that the run has carried out. */
-  end(runId: string, status: string): void;
+  end(runId: string, end: Pick<RunEnd, 'status' | 'stopReason'>): void;
 }
 
 export function createMemoryPlans(): MemoryPlans {
@@ -64,9 +64,10 @@ export function createMemoryPlans(): MemoryPlans {
       const steps = plan && withStep(plan.steps, step, status);
       return plan && steps ? save(plan, { steps }) : null;
     },
-    end(runId, status) {
+    end(runId, { status, stopReason }) {
       const plan = carriedOutBy(runId);
-      if (plan) save(plan, { status: status === 'completed' ? 'done' : 'failed' });
+      const isDone = status === 'completed' && stopReason === 'end_turn';
+      if (plan) save(plan, { status: isDone ? 'done' : 'failed' });
     },
   };
 }

@@ -251,7 +251,7 @@ export function createMemoryTranscript(): MemoryTranscript {
     rejectPlan: (planId, comment) => plans.reject(planId, comment),
     async endRun({ runId, sessionId, messages: added, usage, cost, events, excluded = [], ...end }) {
       count(runId, usage, cost);
-      plans.end(runId, end.status);
+      plans.end(runId, end);
       for (const started of agents.startedBy(runId)) runOf(started).interrupted = true;
       for (const message of messages.get(sessionId) ?? [])
         if (excluded.includes(message.id)) message.excluded = true;
