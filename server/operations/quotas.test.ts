@@ -137,6 +137,19 @@ describe('a quota', () => {
 describe('a hard limit that is used up', () => {
   const refusal = (told: object) => ({ status: 429, body: { code: 'quota_exceeded', ...told } });
 
+  test('of a workspace is told to whoever works in it by the role that they have in its organization', async () => {
+    const { body: second } = await send('POST', '/api/v1/workspaces', { name: 'Second' });
+    await limit({ requests: { day: { hard: 1 } } }, `/api/v1/quotas/workspace/${second.id}`);
+    const bound = (uses: readonly Json[]) => uses.map(({ subject_id, used }) => [subject_id, used]);
+    expect(bound(await used())).toEqual([[second.id, 0]]);
+    const { body: session } = await send('POST', '/api/v1/sessions', { workspace_id: second.id });
+    expect((await query({ session_id: session.id })).status).toBe(200);
+    expect((await query({ session_id: session.id })).status).toBe(429);
+    expect(bound(await used())).toEqual([[second.id, 1]]);
+    const stranger = await app.register(`stranger-${names}`);
+    expect((await send('GET', '/api/v1/quotas', undefined, stranger.token)).body.data).toEqual([]);
+  });
+
   test('refuses queries, streams, summaries, messages with and without a session, and stores nothing of them', async () => {
     const { body: first } = await query();
     await limit({ requests: { day: { hard: 1 } } });

@@ -389,6 +389,15 @@ describe.each(databases)('on %s', (database) => {
       await ask('DELETE', quota, undefined, app.operatorKey);
     });
 
+    test('because none may run at once says so, and is not tried for ever', async () => {
+      const quota = `/api/v1/quotas/user/${person.user.id}`;
+      await ask('PUT', quota, { limits: { concurrent_runs: { hard: 0 } } }, app.operatorKey);
+      const job = await newJob({ model: 'scripted:m' }, person.token);
+      await ask('POST', `${url}/${job.id}/run`, undefined, person.token);
+      await untilRun(job.id, { status: 'failed', error: { code: 'quota_exceeded' } }, person.token);
+      await ask('DELETE', quota, undefined, app.operatorKey);
+    });
+
     test('is tried as often as its job says, later each time, and ends with what was wrong last', async () => {
       await upstream.script([{ fail: { kind: 'status', status: 500 } }]);
       const job = await newJob({ model: 'scripted:m', max_retries: 2 }, person.token);
@@ -456,6 +465,28 @@ describe.each(databases)('on %s', (database) => {
       await untilRun(job.id, { id: third.id, status: 'cancelled', reason: 'requested' });
       const again = await ask('POST', `${url}/${job.id}/runs/${third.id}/cancel`);
       expect(coded(again)).toEqual([409, 'job_conflict']);
+    });
+
+    test('uses up none of the runs of its job by the times that it is in the way of', async () => {
+      const { job, run } = await stuck({ interval_s: 60, max_runs: 2 });
+      for (const times of [1, 2, 3]) {
+        skewMs += 60_000;
+        await expect.poll(async () => (await runsOf(job.id)).length).toBe(1 + times);
+      }
+      const shown = async () => (await ask('GET', `${url}/${job.id}`)).body;
+      expect(await shown()).toMatchObject({
+        status: 'active',
+        runs_begun: 0,
+        last_run: { reason: 'overlap' },
+      });
+      await ask('POST', `${url}/${job.id}/runs/${run.id}/cancel`);
+      await expect.poll(async () => (await runsOf(job.id)).at(-1).status).toBe('cancelled');
+      await ask('PATCH', `${url}/${job.id}`, { session_mode: 'new' });
+      for (const runs_begun of [1, 2]) {
+        skewMs += 60_000;
+        await expect.poll(shown).toMatchObject({ runs_begun, last_run: { status: 'completed' } });
+      }
+      expect((await shown()).status).toBe('completed');
     });
 
     test('goes on when its job is paused, while what waits is cancelled; deleting the job interrupts it', async () => {
@@ -543,6 +574,36 @@ describe.each(databases)('on %s', (database) => {
       await expect
         .poll(async () => (await ask('GET', `${url}/${theirs.id}`)).body.pause_reason)
         .toBe('owner_suspended');
+    });
+
+    test('are its heir’s only once they have looked: what waits of a job without further times is cancelled, too', async () => {
+      const [owner, heir] = [await colleague('hedda', 'member'), await colleague('herb', 'admin')];
+      const setting = {
+        type: 'openai-compat',
+        base_url: `${upstream.url}/v1`,
+        api_key: 'k',
+        models: [{ id: 'm' }],
+      };
+      const body = { scope: 'user', provider_id: 'scripted', name: 'Scripted', ...setting };
+      expect(coded(await ask('POST', '/api/v1/settings/providers', body, owner.token))).toEqual([201, null]);
+      await upstream.script([{ reply: { text: 'held '.repeat(20), hold_after_chunks: 3 } }]);
+      const run_at = new Date(Date.now() + skewMs + 60_000).toISOString();
+      const terms = { cron: undefined, run_at, model: 'scripted:m', overlap_policy: 'queue' };
+      const job = await newJob(terms, owner.token);
+      skewMs += 61_000;
+      const first = await untilRun(job.id, { status: 'running' });
+      const { body: second } = await ask('POST', `${url}/${job.id}/run`, undefined, owner.token);
+      expect(second).toMatchObject({ status: 'queued' });
+      const place = `/api/v1/users/${owner.user.id}?transfer_to=${heir.user.id}`;
+      expect((await ask('DELETE', place, undefined, app.operatorKey)).status).toBe(204);
+      await upstream.releaseHeld();
+      await expect
+        .poll(() => runsOf(job.id))
+        .toMatchObject([
+          { id: second.id, status: 'cancelled', reason: 'job_paused', attempts: 0 },
+          { id: first.id, status: 'cancelled', reason: 'requested' },
+        ]);
+      expect((await ask('GET', `${url}/${job.id}`)).body.status).toBe('completed');
     });
 
     test('are narrowed by the rules of the key that it was made with', async () => {

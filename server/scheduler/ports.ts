@@ -1,6 +1,6 @@
 /** What the scheduler needs of the rest of the server. */
 import type { JobPauseReason, RunError } from '../contract/api.ts';
-import type { Slots, TimedJob } from './slots.ts';
+import type { JobTime, Slots, TimedJob } from './slots.ts';
 
 /** A run that this process is about to begin. */
 export interface ClaimedJobRun {
@@ -24,7 +24,11 @@ export interface SchedulerRecords<Claimed extends ClaimedJobRun> {
   /** The jobs of which something has become due, the longest due first, at most so many; without these. */
   due(most: number, without: readonly string[]): Promise<readonly string[]>;
   /** Stores what has become due of this job, unless another process does or has. */
-  advance(jobId: string, slotsUntil: (job: TimedJob, nextAt: number, now: number) => Slots): Promise<void>;
+  advance(
+    jobId: string,
+    slotsUntil: (job: TimedJob, nextAt: number, now: number) => Slots,
+    timing: (job: TimedJob, after: number) => JobTime | null,
+  ): Promise<void>;
   /** Asks runs to stop that take too long; answers with them. */
   stopOverdue(): Promise<readonly string[]>;
   /** The run that has waited longest and that nothing holds up; null where there is none. */

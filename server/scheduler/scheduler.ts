@@ -64,7 +64,7 @@ export function startScheduler<Claimed extends ClaimedJobRun>(options: Scheduler
     for (const [id, until] of setAside) if (until <= elapsedMs()) setAside.delete(id);
     for (const jobId of await records.due(mostAdvanced, [...setAside.keys()])) {
       if (stopped) return;
-      await records.advance(jobId, slotsUntil).catch((error: unknown) => {
+      await records.advance(jobId, slotsUntil, nextTime).catch((error: unknown) => {
         setAside.set(jobId, elapsedMs() + pauseMs);
         log.error({ err: error, job_id: jobId }, 'the times of a job could not be worked out');
       });
@@ -152,9 +152,9 @@ async function settle<Claimed extends ClaimedJobRun>(
 
 const passing: readonly ProblemCode[] = ['draining', 'overloaded', 'queue_full', 'database_unavailable'];
 
-/** Nothing is wrong with the run but the moment: other runs of the same people are in its way. */
+/** Nothing is wrong with the run but the moment: other runs of the same people are in its way. None is where none may run. */
 function isPassing({ code, quota }: Problem): boolean {
-  return passing.includes(code) || quota?.resource === 'concurrent_runs';
+  return passing.includes(code) || (quota?.resource === 'concurrent_runs' && quota.hard !== 0);
 }
 
 const internal = {

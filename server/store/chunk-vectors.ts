@@ -155,7 +155,9 @@ export async function nearest(
   // Nearly every passage may be found: it is cheaper to ask that of the nearest alone.
   const near = await nearestOf(search, Math.max(compared, question.limit));
   const found = await firstVisible(sql, near, question.limit, narrow);
-  if (found.length === question.limit || near.length < compared) return found;
+  // A walk through the graph of everybody may have ended before it met all that are near.
+  const sawAll = near.length < compared && search.chunks <= bounds.mostCompared;
+  if (found.length === question.limit || sawAll) return found;
   return nearestOf(search, question.limit, narrow);
 }
 

@@ -534,6 +534,29 @@ describeStores('Chunks', (store, engine) => {
         }
       });
 
+    if (engine.dialect === 'postgresql')
+      it('where the walk ends with passages that may not be found, those that may are looked for', async () => {
+        const small = await newCorpus(ada);
+        const [many, alone] = [await newDocument(ada, small), await newDocument(ada, small)];
+        const around = near(centres[1] ?? fail());
+        const all = [
+          { documentId: many, made: Array.from({ length: 150 }, () => around) },
+          { documentId: alone, made: [near(centres[20] ?? fail())] },
+        ];
+        for (const { documentId, made } of all) {
+          const document = { corpusId: small, documentId, generation: 1 };
+          const passages = made.map((_, ordinal) => passage('x', ordinal));
+          await store().chunks.stage(ownerOf(ada), document, passages, { embedder: 'wide', vectors: made });
+          await publish(ada, document);
+        }
+        await engine.sql()('documents').where({ id: many }).update({ enabled: false });
+        const { found } = await search(around, {
+          ...{ from: small, within: { ...bounds, mostCompared: 100, compared: 200 } },
+          settings: ['hnsw.max_scan_tuples = 1', 'hnsw.scan_mem_multiplier = 1'],
+        });
+        expect(found).toHaveLength(1);
+      });
+
     // The graph is for the vectors of everybody: here most of them are another corpus's.
     if (engine.dialect === 'postgresql')
       it('where the walk through the graph ends before it has met enough, each is compared', async () => {

@@ -21,7 +21,7 @@ export type SlotsUntil = (
   now: number,
 ) => { readonly due: readonly Slot[]; readonly next: JobTime | null };
 
-/** The job is held. Answers with how many runs of it are begun then. */
+/** The job is held. Answers with how many runs of it are begun then: what is skipped as it is stored is none. */
 export async function storeDue(
   sql: Knex.Transaction,
   job: JobRow,
@@ -29,10 +29,23 @@ export async function storeDue(
   now: number,
 ): Promise<number> {
   const stored = await storedMoments(sql, job, due);
-  for (const { at, dueAt, missed, fate } of due)
-    if (!stored.has(at))
-      await insertJobRun(sql, job, { occurrence: at, dueAt, trigger: 'schedule', missed, fate }, now);
-  return job.runs_begun + due.filter(({ fate }) => fate !== 'misfire').length;
+  let begun = job.runs_begun;
+  for (const { at, dueAt, missed, fate } of due) {
+    const given = { occurrence: at, dueAt, trigger: 'schedule', missed, fate } as const;
+    const row = stored.has(at) ? null : await insertJobRun(sql, job, given, now);
+    if (fate !== 'misfire' && (row?.reason ?? null) === null) begun += 1;
+  }
+  return begun;
+}
+
+/** The time after what was due: where some of it was skipped, more runs are left than were counted on. */
+export function timeAfterDue(
+  job: JobRow,
+  { due, next }: ReturnType<SlotsUntil>,
+  timing: Timing,
+): JobTime | null {
+  const last = due.at(-1);
+  return next ?? (last ? timing(job, last.at) : null);
 }
 
 /**
@@ -48,9 +61,9 @@ export async function storeCome(
   if (job.next_at === null || job.next_at > now) return job.runs_begun;
   const slots = unlessBroken(() => slotsUntil(job, Number(job.next_at), now));
   if (!slots) return job.runs_begun;
-  const { due, next } = slots;
-  let runs_begun = await storeDue(sql, job, due, now);
-  for (let time = next; time && time.at <= now; time = timing({ ...job, runs_begun }, time.at))
+  let runs_begun = await storeDue(sql, job, slots.due, now);
+  let time = timeAfterDue({ ...job, runs_begun }, slots, timing);
+  for (; time && time.at <= now; time = timing({ ...job, runs_begun }, time.at))
     // What has not ended by then is waited for: nobody looks at it again when it is due.
     runs_begun = await storeDue(sql, { ...job, runs_begun }, [{ ...time, missed: 0, fate: 'catch_up' }], now);
   return runs_begun;

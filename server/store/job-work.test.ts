@@ -20,10 +20,11 @@ describeStores('A run of a job', (store, engine) => {
     const input = { name: 'Hourly', prompt: 'Hello', interval_s: 3600, max_retries: 1, ...more };
     const { job } = await store().jobs.create(reach, input, { apiKeyId: null, timing });
     engine.clock.advance(hourMs);
-    await store().jobWork.advance(job.id, (_job, nextAt) => ({
-      due: [{ ...timeAt(nextAt), missed: 0, fate: 'run' }],
+    const slots = (_job: unknown, nextAt: number) => ({
+      due: [{ ...timeAt(nextAt), missed: 0, fate: 'run' as const }],
       next: timeAt(nextAt + hourMs),
-    }));
+    });
+    await store().jobWork.advance(job.id, slots, timing);
     const claimed = await store().jobWork.claim('test');
     if (claimed?.jobId !== job.id) throw new Error('the run of the job was not to be had');
     return { job, run: await beginRun(store(), reach, { occurrence: { ...claimed, session: null } }) };

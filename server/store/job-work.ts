@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import type { JobPauseReason, PermissionRule, RunError } from '../contract/api.ts';
 import { recordAudit } from './audit.ts';
-import { type SlotsUntil, storeDue } from './job-due.ts';
+import { type SlotsUntil, storeDue, type Timing, timeAfterDue } from './job-due.ts';
 import { askToStop } from './job-queue.ts';
 import { auditOfJob, type JobRow, type JobRunRow, tellFinished, tellJob } from './job-rows.ts';
 import { endAttempt, mayPass } from './job-run-ends.ts';
@@ -49,7 +49,7 @@ export interface JobWork {
   /** The jobs of which something has become due, the longest due first, at most so many; without these. */
   due(most: number, without: readonly string[]): Promise<readonly string[]>;
   /** Stores what has become due of this job, unless another process does or has. */
-  advance(jobId: string, slotsUntil: SlotsUntil): Promise<void>;
+  advance(jobId: string, slotsUntil: SlotsUntil, timing: Timing): Promise<void>;
   /** Asks runs to stop that take too long; answers with them. */
   stopOverdue(): Promise<readonly string[]>;
   claim(worker: string): Promise<ClaimedJobRun | null>;
@@ -79,7 +79,8 @@ export function jobWork({ database, clock }: StoreParts): JobWork {
       database.read('installation', (sql) =>
         dueJobs(sql, now()).whereNotIn('id', without).limit(most).pluck('id'),
       ),
-    advance: (jobId, slotsUntil) => change((sql) => advance(sql, jobId, slotsUntil, now())),
+    advance: (jobId, slotsUntil, timing) =>
+      change((sql) => advance(sql, jobId, { slotsUntil, timing }, now())),
     stopOverdue: async () =>
       (await anyThere((sql) => overdue(sql, now()))) ? change((sql) => stopOverdue(sql, now())) : [],
     claim: async (worker) =>
@@ -92,9 +93,11 @@ export function jobWork({ database, clock }: StoreParts): JobWork {
     refuse: (claimed, reason) =>
       change(async (sql) => {
         const { job, row } = await held(sql, claimed);
-        const ended = { status: 'skipped', reason, worker: null, ended_at: now() } as const;
+        // One that failed and waited to be tried again was begun.
+        const status = row.attempts === 0 ? 'skipped' : 'cancelled';
+        const ended = { status, reason, worker: null, ended_at: now() } as const;
         await sql<JobRunRow>('job_runs').where({ id: row.id }).update(ended);
-        tellFinished(sql, job.workspace_id, { ...row, ...ended }, { status: 'skipped' }, now());
+        tellFinished(sql, job.workspace_id, { ...row, ...ended }, { status }, now());
         if (job.status !== 'active') return;
         await pauseJob(sql, job, reason, now());
         recordAudit(sql, { userId: null }, { ...auditOfJob(job, 'pause'), after: { pause_reason: reason } });
@@ -136,14 +139,16 @@ function unlocked(query: Knex.QueryBuilder): Knex.QueryBuilder {
 async function advance(
   sql: Knex.Transaction,
   id: string,
-  slotsUntil: SlotsUntil,
+  { slotsUntil, timing }: { readonly slotsUntil: SlotsUntil; readonly timing: Timing },
   now: number,
 ): Promise<void> {
   const job: JobRow | undefined = await unlocked(dueJobs(sql, now).where({ id })).first();
   if (!job || job.next_at === null) return;
-  const { due, next } = slotsUntil(job, job.next_at, now);
+  const slots = slotsUntil(job, job.next_at, now);
+  const runs_begun = await storeDue(sql, job, slots.due, now);
+  const next = timeAfterDue({ ...job, runs_begun }, slots, timing);
   const columns = {
-    runs_begun: await storeDue(sql, job, due, now),
+    runs_begun,
     next_at: next?.at ?? null,
     next_due_at: next?.dueAt ?? null,
   };

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
+import { askToStop, endOpen, openRuns } from './job-queue.ts';
 import type { JobRow } from './job-rows.ts';
 import { pauseJob } from './jobs.ts';
 import { hasOtherOwner, lastOwner } from './organization-roles.ts';
@@ -149,6 +150,10 @@ async function bequeathJobs(
   for (const job of jobs) {
     const theirs = { user_id: heir, api_key_id: null };
     await sql<JobRow>('scheduled_jobs').where({ id: job.id }).update(theirs);
-    if (job.status !== 'completed') await pauseJob(sql, { ...job, ...theirs }, 'owner_changed', now);
+    const inherited = { ...job, ...theirs };
+    if (job.status !== 'completed') await pauseJob(sql, inherited, 'owner_changed', now);
+    // One that has no times left may have runs that wait, and one that is at work may be about to wait once more.
+    else await endOpen(sql, inherited, 'job_paused', now);
+    for (const run of await openRuns(sql, job.id)) await askToStop(sql, run, 'requested');
   }
 }

@@ -8,7 +8,7 @@ import { quotaStateBefore, refuseExceeded } from './quota-check.ts';
 import type { QuotaRow } from './quota-rows.ts';
 import { type QuotaAdmin, type QuotaScope, type QuotaSubject, scopeOf } from './quota-subjects.ts';
 import { usesOf } from './quota-use.ts';
-import { notFound, type Reach } from './reach.ts';
+import { notFound, type Reach, wholeOrganizations } from './reach.ts';
 import { timestamp } from './timestamps.ts';
 
 export interface TaggedQuota {
@@ -88,7 +88,13 @@ async function boundBy(sql: Knex, reach: Reach, apiKeyId: string | null): Promis
     .where((bound) =>
       bound
         .whereIn('subject_id', [...ids, ...workspaces.map(({ id }) => id)])
-        .orWhereIn('subject_id', groups),
+        .orWhereIn('subject_id', groups)
+        // Whoever has all of an organization is bound in each workspace of it that they work in.
+        .orWhere((ofWorkspace) =>
+          ofWorkspace
+            .where({ subject_type: 'workspace' })
+            .whereIn('organization_id', wholeOrganizations(reach)),
+        ),
     )
     .whereIn('scope', ['', ...organizationIds])
     .select<QuotaRow[]>();

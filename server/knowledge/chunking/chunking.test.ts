@@ -116,6 +116,16 @@ test('what is too long ends at a sentence, and a table between its rows', () => 
   }
 });
 
+test('blanks without end make no passage of any length, and no passage of their own', () => {
+  const text = `needle${' '.repeat(1_000_000)}needle${'\n\t'.repeat(100_000)}needle`;
+  for (const strategy of ['structure', 'fixed'] as const) {
+    const chunks = chunk({ text, blocks: paragraphsOf(text) }, { strategy, size: 220, overlap: 30 });
+    expect(Math.max(...chunks.map(({ text: part }) => part.length))).toBeLessThanOrEqual(220 * 64);
+    expect(chunks.map(({ text: part }) => part.trim())).toEqual(Array(chunks.length).fill('needle'));
+    for (const { start, end, text: part } of chunks) expect(text.slice(start, end)).toBe(part);
+  }
+});
+
 test('a megabyte without a space is cut all the same, and soon', async () => {
   const text = '漢'.repeat(300_000) + 'x'.repeat(700_000);
   const spent = await cpuMsOf(() => {

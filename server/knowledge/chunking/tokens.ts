@@ -2,9 +2,9 @@
 
 /**
  * Letters of Latin script stand together, and so do digits; of any other script each letter is a token of its own, as
- * it is for a vocabulary of English.
+ * it is for a vocabulary of English. Blanks count only where there are very many: else a passage could be of any length.
  */
-const words = /[\p{Script=Latin}\p{M}]+|\p{N}+|[^\s]/gu;
+const words = /[\p{Script=Latin}\p{M}]+|\p{N}+|\s{64}|[^\s]/gu;
 
 /** The vocabulary has most English words of up to so many letters whole; longer ones are cut about as often. */
 const lettersPerToken = 6;
@@ -16,13 +16,18 @@ export function tokenStarts(text: string): Uint32Array {
   let end = 0;
   for (const { 0: word, index } of text.matchAll(words)) {
     end = index + word.length;
-    const step = /^\p{N}/u.test(word) ? digitsPerToken : lettersPerToken;
+    const step = stepOf(word);
     // A letter may be two units long: it is never cut in the middle.
     const isPlain = word.length <= step || !/[\ud800-\udfff]/.test(word);
     for (let at = index; at < end; at += isPlain ? step : unitsOf(text, at, step)) starts.push(at);
   }
   starts.push(end);
   return Uint32Array.from(starts);
+}
+
+function stepOf(word: string): number {
+  if (/^\s/.test(word)) return word.length;
+  return /^\p{N}/u.test(word) ? digitsPerToken : lettersPerToken;
 }
 
 function unitsOf(text: string, at: number, letters: number): number {
