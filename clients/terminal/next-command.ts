@@ -24,6 +24,6 @@ export function nextCommand(subcommand: string, server: string | undefined, word
 }
 
 /** As a shell takes it. */
-function asTyped(word: string): string {
+export function asTyped(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -11,6 +11,12 @@ import { isTerminal } from './output.ts';
 export function secretsOf(): (question: string, what: string) => Promise<string> {
   let lines: string[] | undefined;
   return async (question, what) => {
+    if (process.stdin.isTTY && !isTyped())
+      // What is typed would stand on the screen, and nobody would see that it is asked for.
+      throw new CommandFailure(
+        `There is no way to ask for the ${what}: standard error is no terminal. Leave it there, or send the ${what} through standard input.`,
+        exitCodes.usage,
+      );
     if (!isTyped()) lines ??= (await readAll(process.stdin)).split(/\r?\n/);
     const line = lines ? lines.shift() : await askLine(question, { hidden: true });
     if (line) return line;

@@ -1,10 +1,9 @@
 /** What runs do with the plans of their sessions: they write them, begin by an approval, mark steps, and end them. */
 import type { Knex } from 'knex';
-import type { Plan, PlanStatus, PlanStepStatus } from '../contract/api.ts';
+import type { Plan, PlanStatus, PlanStepStatus, StopReason } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { withStep } from '../plan-steps.ts';
 import { recordAudit } from './audit.ts';
-import type { RunEnd } from './change-run.ts';
 import {
   addVersion,
   decisionOn,
@@ -125,7 +124,7 @@ async function carriedOutBy(
 /** What becomes of the plan that a run has carried out. */
 export async function endPlan(
   sql: Knex.Transaction,
-  run: Pick<RunEnd, 'runId' | 'status' | 'stopReason'>,
+  run: { readonly runId: string; readonly status: string; readonly stopReason: StopReason },
   now: number,
 ): Promise<void> {
   const row = await carriedOutBy(sql, run.runId, underWay);

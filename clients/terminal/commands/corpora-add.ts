@@ -9,7 +9,7 @@ import { corporaNamed, severalAre } from '../corpora/corpus-names.ts';
 import { type FailedFile, filesBelow, nameFor } from '../corpora/local-files.ts';
 import { CommandFailure } from '../failures.ts';
 import { catchInterrupts } from '../interrupts.ts';
-import { nextCommand } from '../next-command.ts';
+import { asTyped, nextCommand } from '../next-command.ts';
 import { counted, isTerminal, notice, print, printable, printJson } from '../output.ts';
 import { noProgress, type Progress, startProgress } from '../run/progress.ts';
 
@@ -136,7 +136,7 @@ function tell(
   );
   if (words !== null) notice(`The documents are found by their words alone. ${words}`);
   if (!isTerminal(process.stderr)) return;
-  notice(`Ask: ${nextCommand('run', server, `--corpus ${JSON.stringify(name)} "…"`)}`);
+  notice(`Ask: ${nextCommand('run', server, `--corpus ${asTyped(name)} "…"`)}`);
 }
 
 function noticeFailed({ file, message, code }: FailedFile): void {

@@ -138,6 +138,15 @@ test('at a terminal address and password are asked for, and the password is not 
   expect(screen).not.toContain('correct');
 });
 
+test('a password is not asked for where nobody would see the question, and it would stand on the screen', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const line = `${launcher} login ${server.url} --password --email a@example.com 2> told`;
+  const options = { cwd: home.project, environment: home.environment };
+  const terminal = await openTestTerminal(['sh', '-c', line], options);
+  expect((await terminal.end()).code).toBe(2);
+  expect(readFileSync(join(home.project, 'told'), 'utf8')).toContain('standard error is no terminal');
+});
+
 test('where the account has a second factor its code is asked for: on the second line, and at a terminal', async () => {
   const [home, server] = [testHome(), await startTestServer()];
   const { client, password } = server;
@@ -286,6 +295,14 @@ test('a credential goes to no other server than the one it is for, by no redirec
   const thief = await startThief(null);
   const other = await home.service(['run', '--server', thief.url, 'x']);
   expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining('There is no login') });
+  expect(thief.heard).toEqual([]);
+  // A key beside an address is for that address.
+  const exported = { SERVICE_SERVER: server.url, SERVICE_API_KEY: 'sk-mine' };
+  const named = await home.service(['sessions', 'list', '--server', thief.url], { variables: exported });
+  expect(named).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('is for the server of SERVICE_SERVER'),
+  });
   expect(thief.heard).toEqual([]);
   const redirecting = await startThief(`${thief.url}/api/v1/sessions`);
   const variables = { SERVICE_API_KEY: 'sk-mine' };

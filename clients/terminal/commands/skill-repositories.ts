@@ -5,6 +5,7 @@ import type { SkillRepository, SkillRepositoryProposal } from '@service/client/a
 import { askYesNo, canAsk } from '../ask.ts';
 import { withService } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { asTyped, nextCommand } from '../next-command.ts';
 import {
   type Column,
   counted,
@@ -20,7 +21,7 @@ import { secretsOf } from '../secrets.ts';
 import { describeProposal } from '../skill-proposal.ts';
 
 interface Where {
-  readonly server?: string;
+  readonly server?: string | undefined;
 }
 
 interface Asked extends Where {
@@ -61,13 +62,13 @@ export async function addRepository(url: string, wishes: Wishes): Promise<void> 
     };
     const { data } = await client.POST('/api/v1/skills/repositories', { body });
     print(printable(`Added ${data.name} (${data.id})`));
-    await fetchAndShow(client, data);
+    await fetchAndShow(client, data, { server });
   });
 }
 
 export async function syncRepository(given: string, { server, json = false }: Asked): Promise<void> {
   await withService(server, async (client) =>
-    fetchAndShow(client, await findRepository(client, given), json),
+    fetchAndShow(client, await findRepository(client, given), { server, json }),
   );
 }
 
@@ -76,7 +77,7 @@ export async function showRepository(given: string, { server, json = false }: As
   await withService(server, async (client) => {
     const repository = await findRepository(client, given);
     if (json) return printJson({ ...repository, proposal: await proposalOf(client, repository) });
-    await show(client, repository);
+    await show(client, repository, server);
   });
 }
 
@@ -153,7 +154,11 @@ const columns: readonly Column<SkillRepository>[] = [
 const lookMs = 300;
 const longestWaitMs = 600_000;
 
-async function fetchAndShow(client: ServiceClient, { id }: SkillRepository, json = false): Promise<void> {
+async function fetchAndShow(
+  client: ServiceClient,
+  { id }: SkillRepository,
+  { server, json = false }: Asked,
+): Promise<void> {
   const params = { path: { repository_id: id } };
   let { data } = await client.POST('/api/v1/skills/repositories/{repository_id}/sync', { params });
   for (const end = performance.now() + longestWaitMs; data.state === 'syncing' && performance.now() < end; ) {
@@ -161,12 +166,16 @@ async function fetchAndShow(client: ServiceClient, { id }: SkillRepository, json
     data = (await client.GET('/api/v1/skills/repositories/{repository_id}', { params })).data;
   }
   if (json) printJson({ ...data, proposal: await proposalOf(client, data) });
-  else if (data.state !== 'failed') return await show(client, data);
+  else if (data.state !== 'failed') return await show(client, data, server);
   if (data.state === 'failed')
     throw new CommandFailure(`${printable(data.name)} was not fetched: ${data.error ?? 'nobody knows why'}`);
 }
 
-async function show(client: ServiceClient, repository: SkillRepository): Promise<void> {
+async function show(
+  client: ServiceClient,
+  repository: SkillRepository,
+  server: string | undefined,
+): Promise<void> {
   const { name, state, error, applied_commit, url } = repository;
   const proposal = await proposalOf(client, repository);
   const used = applied_commit === null ? 'nothing of it is used' : `${short(applied_commit)} is used`;
@@ -175,7 +184,7 @@ async function show(client: ServiceClient, repository: SkillRepository): Promise
   print(`${printable(name)} at ${short(proposal.commit)}; ${used}`);
   print(describeProposal(proposal));
   if (proposal.skills.some(({ change }) => change !== 'unchanged' && change !== 'invalid'))
-    notice(`Nothing changes before: service skills repositories apply ${JSON.stringify(name)}`);
+    notice(`Nothing changes before: ${nextCommand('skills repositories apply', server, asTyped(name))}`);
 }
 
 async function proposalOf(

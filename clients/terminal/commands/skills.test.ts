@@ -123,7 +123,10 @@ async function lookAndApply(
   });
   const repositories = (...words: string[]) => skills('repositories', ...words);
   const added = await repositories('add', url, '--name', 'house');
-  expect(added).toMatchObject({ code: 0, stderr: expect.stringContaining('repositories apply "house"') });
+  expect(added).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/repositories apply --server \S+ house/),
+  });
   expect(added.stdout).toMatch(
     /^Added house \(skr_\w+\)\nhouse at \w{7}; nothing of it is used\n! broken is invalid, and left out\n {2}error: SKILL\.md:2: /,
   );

@@ -20,17 +20,22 @@ const marginMs = 30_000;
 /** Less than others wait for the lock. */
 const refreshLimitMs = 8000;
 
-/** SERVICE_API_KEY goes before the login: whoever sets it for a command means it. */
+/**
+ * SERVICE_API_KEY goes before the login: whoever sets it for a command means it. Beside a SERVICE_SERVER it is for that
+ * one, and goes to no other that a command names.
+ */
 export async function credentialsFor(address: string, environment: NodeJS.ProcessEnv): Promise<Credentials> {
   const origin = serverOrigin(address);
   const key = environment.SERVICE_API_KEY?.trim();
-  if (key) {
+  const { SERVICE_SERVER: ofKey } = environment;
+  const isForAnother = Boolean(key && ofKey && serverOrigin(ofKey) !== origin);
+  if (key && !isForAnother) {
     assertKey(key, 'SERVICE_API_KEY');
     return { origin, token: async () => key, tokenInsteadOf: async () => null };
   }
   const logins = openLogins((await currentPlaces()).dataHome);
   const kept = await logins.find(origin);
-  if (!kept) throw notLoggedIn(origin);
+  if (!kept) throw isForAnother ? keyForAnother(origin) : notLoggedIn(origin);
   let login = kept;
   return {
     origin,
@@ -102,6 +107,13 @@ function isFresh(login: Login): boolean {
 
 function tokenOf(login: Login): string {
   return login.kind === 'api_key' ? login.key : login.access_token;
+}
+
+function keyForAnother(origin: string): CommandFailure {
+  return new CommandFailure(
+    `There is no login to ${origin}, and SERVICE_API_KEY is for the server of SERVICE_SERVER. Log in: service login ${origin}, or set both for ${origin}.`,
+    exitCodes.unreachable,
+  );
 }
 
 function notLoggedIn(origin: string): CommandFailure {
