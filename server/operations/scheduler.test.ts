@@ -299,18 +299,24 @@ describe.each(databases)('on %s', (database) => {
     });
   });
 
+  /** A provider of their own, whose model `scripted:m` answers what the upstream's script says. */
+  async function addScriptedModel(token: string): Promise<void> {
+    const setting = { type: 'openai-compat', base_url: `${upstream.url}/v1`, api_key: 'k' };
+    const body = {
+      scope: 'user',
+      provider_id: 'scripted',
+      name: 'Scripted',
+      models: [{ id: 'm' }],
+      ...setting,
+    };
+    expect(coded(await ask('POST', '/api/v1/settings/providers', body, token))).toEqual([201, null]);
+  }
+
   describe('a run that failed', () => {
     let person: Account;
     beforeAll(async () => {
       person = await app.register('rhea');
-      const setting = {
-        type: 'openai-compat',
-        base_url: `${upstream.url}/v1`,
-        api_key: 'k',
-        models: [{ id: 'm' }],
-      };
-      const body = { scope: 'user', provider_id: 'scripted', name: 'Scripted', ...setting };
-      expect(coded(await ask('POST', '/api/v1/settings/providers', body, person.token))).toEqual([201, null]);
+      await addScriptedModel(person.token);
     });
     /** Its model answers so, the first time, and well afterwards. */
     const failing = async (fail: object, more: object = {}) => {
@@ -578,16 +584,21 @@ describe.each(databases)('on %s', (database) => {
         .toBe('owner_suspended');
     });
 
+    test('that end between two attempts of a run leave it cancelled: it was begun', async () => {
+      const owner = await colleague('ines', 'member');
+      await addScriptedModel(owner.token);
+      await upstream.script([{ fail: { kind: 'status', status: 503 } }]);
+      const job = await newJob({ model: 'scripted:m', max_retries: 2 }, owner.token);
+      await ask('POST', `${url}/${job.id}/run`, undefined, owner.token);
+      await untilRun(job.id, { status: 'queued', attempts: 1 });
+      await ask('PATCH', `/api/v1/users/${owner.user.id}`, { status: 'suspended' }, app.operatorKey);
+      skewMs += 31_000;
+      await untilRun(job.id, { status: 'cancelled', reason: 'owner_suspended', attempts: 1 });
+    });
+
     test('are its heir’s only once they have looked: what waits of a job without further times is cancelled, too', async () => {
       const [owner, heir] = [await colleague('hedda', 'member'), await colleague('herb', 'admin')];
-      const setting = {
-        type: 'openai-compat',
-        base_url: `${upstream.url}/v1`,
-        api_key: 'k',
-        models: [{ id: 'm' }],
-      };
-      const body = { scope: 'user', provider_id: 'scripted', name: 'Scripted', ...setting };
-      expect(coded(await ask('POST', '/api/v1/settings/providers', body, owner.token))).toEqual([201, null]);
+      await addScriptedModel(owner.token);
       await upstream.script([{ reply: { text: 'held '.repeat(20), hold_after_chunks: 3 } }]);
       const run_at = new Date(Date.now() + skewMs + 60_000).toISOString();
       const terms = { cron: undefined, run_at, model: 'scripted:m', overlap_policy: 'queue' };
