@@ -128,7 +128,7 @@ async function beginRun<Claimed extends ClaimedJobRun>(
     if (reason) await records.refuse(claimed, reason);
   } catch (error) {
     await settle(claimed, error, options).catch((failure: unknown) => {
-      if (isLost(failure)) return;
+      if (isLost(failure)) return tellLost(claimed, log);
       log.error({ err: failure, ...about(claimed) }, 'it is not stored what became of a run of a job');
     });
   }
@@ -139,8 +139,7 @@ async function settle<Claimed extends ClaimedJobRun>(
   error: unknown,
   { records, now, log }: SchedulerOptions<Claimed>,
 ): Promise<void> {
-  // Another process has it, or somebody has cancelled it.
-  if (isLost(error)) return log.info(about(claimed), 'a run of a job belongs to another process by now');
+  if (isLost(error)) return tellLost(claimed, log);
   if (!(error instanceof Problem)) {
     log.error({ err: error, ...about(claimed) }, 'a run of a job could not begin');
     return records.fail(claimed, internal);
@@ -164,6 +163,11 @@ const internal = {
 
 function about({ id, jobId }: ClaimedJobRun) {
   return { job_run_id: id, job_id: jobId };
+}
+
+/** Another process has it, or somebody has cancelled it. */
+function tellLost(claimed: ClaimedJobRun, log: Log): void {
+  log.info(about(claimed), 'a run of a job belongs to another process by now');
 }
 
 function isLost(error: unknown): boolean {
