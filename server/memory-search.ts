@@ -4,6 +4,8 @@ import {
   type Embedders,
   type EmbeddingPayer,
   embeddingFailure,
+  embedTexts,
+  isRefusedText,
   type Reranker,
 } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
@@ -128,7 +130,7 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
     }
   }
 
-  /** Each by itself, since the one that is refused takes all along that are asked for with it. */
+  /** Each by itself, so that what is made of the others is kept however far this comes. */
   async function readEach(
     embedder: Embedder,
     query: string,
@@ -136,19 +138,14 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
     signal: AbortSignal,
   ): Promise<QueryMeaning> {
     const [vector] = await embedder.embed([query], signal);
-    for (const text of texts) await keep(embedder, [text], await readOne(embedder, text, signal));
-    return meaningOf(embedder, vector);
-  }
-
-  async function readOne(embedder: Embedder, { id, content }: MemoryText, signal: AbortSignal) {
-    try {
-      return await embedder.embed([content], signal);
-    } catch (error) {
-      if (!isRefusedText(error)) throw error;
-      log.warn({ err: error, memory: id }, 'the embedder refuses a memory: it is found by its words alone');
+    for (const text of texts) {
+      const [made = null] = await embedTexts(embedder, [text.content], signal);
+      if (made === null)
+        log.warn({ memory: text.id }, 'the embedder refuses a memory: it is found by its words alone');
       // Like nothing; and as long as memory and embedder stay as they are, it is not asked for again.
-      return [new Float32Array(embedder.dimensions)];
+      await keep(embedder, [text], [made ?? new Float32Array(embedder.dimensions)]);
     }
+    return meaningOf(embedder, vector);
   }
 
   async function keep(
@@ -205,13 +202,6 @@ async function byWords(asked: Asked, reason: string): Promise<MemorySearchResult
 function meaningOf({ identity }: Embedder, vector: Float32Array = new Float32Array()): QueryMeaning {
   return { embedder: identity, vector };
 }
-
-/** What is wrong with what was asked, and will be the next time. */
-function isRefusedText(error: unknown): boolean {
-  return error instanceof Problem && refusals.has(error.code);
-}
-
-const refusals: ReadonlySet<string> = new Set(['provider_request_refused', 'provider_prompt_too_long']);
 
 /** What a search may not read is no fault of the embedder. */
 function isRefusal(error: unknown): boolean {

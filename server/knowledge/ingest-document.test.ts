@@ -38,6 +38,7 @@ function takeIn(read: FoundFile['read'], signal: AbortSignal): Promise<void> {
     parsers,
     currentEmbedder: async () => ({ embedder: null, reason: 'There is none.' }),
     fetch,
+    log: createLog('silent'),
     file: async () => ({ filename: 'a.txt', size: 12_000, sha256: 'sha', read }),
   };
   return ingestDocument(item, options, signal);

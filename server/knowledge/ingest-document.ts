@@ -1,7 +1,9 @@
 /** Takes one document in: its bytes are read, cut, embedded and staged, and then shown in one transaction. */
+import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import type { Chunk } from './chunk.ts';
 import { codePointsOf } from './chunking/positions.ts';
+import { embedTexts } from './embed-texts.ts';
 import { type Embedder, type EmbedderAtHand, embeddedText } from './embedder.ts';
 import type { IngestedItem, IngestionRecords, KeptTexts, StagedChunks } from './ingestion-ports.ts';
 import { openSource, PassingFailure, type SourceBytes, type SourceOptions } from './ingestion-source.ts';
@@ -16,6 +18,7 @@ export interface IngestDocumentOptions<Item extends IngestedItem> extends Source
   readonly chunks: StagedChunks;
   readonly parsers: Pick<Parsers, 'parse' | 'chunk'>;
   readonly currentEmbedder: (item: Item) => Promise<EmbedderAtHand>;
+  readonly log: Log;
 }
 
 interface ReadDocument {
@@ -102,6 +105,12 @@ async function stage<Item extends IngestedItem>(
     signal.throwIfAborted();
     const part = chunks.slice(at, at + batch);
     const vectors = embedder && { embedder: embedder.identity, vectors: await embed(embedder, part, signal) };
+    const refused = vectors?.vectors.filter((vector) => vector === null).length ?? 0;
+    if (refused > 0)
+      options.log.warn(
+        { document: documentId, passages: refused },
+        'the embedder refuses passages: they are found by their words alone',
+      );
     await options.chunks.stage(item, { corpusId, documentId, generation }, part, vectors);
   }
   return embedder?.identity ?? null;
@@ -125,9 +134,9 @@ async function embed(
   embedder: Embedder,
   chunks: readonly Chunk[],
   signal: AbortSignal,
-): Promise<Float32Array[]> {
+): Promise<(Float32Array | null)[]> {
   try {
-    return await embedder.embed(chunks.map(embeddedText), signal);
+    return await embedTexts(embedder, chunks.map(embeddedText), signal);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof Problem && error.code === 'quota_exceeded') refuseUsedUp(error);

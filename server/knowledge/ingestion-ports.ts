@@ -65,7 +65,7 @@ export interface StagedChunks {
     owner: { readonly organizationId: string; readonly workspaceId: string },
     document: { readonly corpusId: string; readonly documentId: string; readonly generation: number },
     chunks: readonly Chunk[],
-    vectors: { readonly embedder: string; readonly vectors: readonly Float32Array[] } | null,
+    vectors: { readonly embedder: string; readonly vectors: readonly (Float32Array | null)[] } | null,
   ): Promise<void>;
 }
 

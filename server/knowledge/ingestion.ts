@@ -27,7 +27,6 @@ export interface IngestionOptions<Item extends IngestedItem> extends IngestDocum
   readonly lanes: number;
   readonly lease: { readonly leaseMs: number; readonly renewMs: number };
   readonly now: () => Date;
-  readonly log: Log;
   readonly elapsedMs?: () => number;
   /** How often is looked for what nobody has told of: added or cancelled on another node, or to be tried again. */
   readonly pollMs?: number;

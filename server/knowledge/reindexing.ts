@@ -1,6 +1,7 @@
 /** Embeds corpora anew in the background when the embedder has become another: one after the other, and never twice at once. */
 import { randomUUID } from 'node:crypto';
 import type { Log } from '../log.ts';
+import { embedTexts } from './embed-texts.ts';
 import { type EmbedderAtHand, type EmbeddingPayer, embeddedText } from './embedder.ts';
 
 /** A corpus that this process is at; `Spender` is who pays, as the store has it. */
@@ -20,10 +21,10 @@ export type ReindexQueue<Spender> = {
   queue(identity: string): Promise<number>;
   take(worker: string): Promise<TakenCorpus<Spender> | null>;
   renew(taken: TakenCorpus<Spender>): Promise<boolean>;
-  bare(taken: TakenCorpus<Spender>, limit: number): Promise<Passage[]>;
+  bare(taken: TakenCorpus<Spender>, after: number, limit: number): Promise<Passage[]>;
   write(
     taken: TakenCorpus<Spender>,
-    passages: readonly { readonly number: number; readonly vector: Float32Array }[],
+    passages: readonly { readonly number: number; readonly vector: Float32Array | null }[],
   ): Promise<boolean>;
   finish(taken: TakenCorpus<Spender>): Promise<boolean>;
   release(taken: TakenCorpus<Spender>): Promise<void>;
@@ -125,7 +126,7 @@ async function reindex<Spender>(
     );
   }, renewMs);
   try {
-    await embedAll(options, taken, signal);
+    if (!(await embedAll(options, taken, signal))) return;
   } catch (error) {
     if (lost.signal.aborted) return;
     // The next start goes on at once.
@@ -139,28 +140,47 @@ async function reindex<Spender>(
   } finally {
     clearInterval(timer);
   }
+  await queue.sweep().catch((error: unknown) => {
+    log.error({ err: error }, 'vectors that no search reads any more stay until the next corpus is embedded');
+  });
 }
 
+/** False where the corpus is somebody else's by now. */
 async function embedAll<Spender>(
-  { queue, named, payerOf }: ReindexingOptions<Spender>,
+  { queue, named, payerOf, log }: ReindexingOptions<Spender>,
   taken: TakenCorpus<Spender>,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const atHand = await named(taken.identity, payerOf(taken.spender));
   if (!atHand.embedder) throw new Error(atHand.reason);
-  for (;;) {
+  for (let after = 0; ; ) {
     signal.throwIfAborted();
-    const passages = await queue.bare(taken, passagesAtOnce);
-    if (passages.length > 0) {
-      const vectors = await atHand.embedder.embed(passages.map(embeddedText), signal);
-      const written = passages.map(({ number }, at) => ({
-        number,
-        vector: vectors[at] ?? new Float32Array(),
-      }));
-      if (!(await queue.write(taken, written))) return;
-    } else if (await queue.finish(taken)) {
-      await queue.sweep();
-      return;
-    } else if (!(await queue.renew(taken))) return;
+    const passages = await queue.bare(taken, after, passagesAtOnce);
+    const last = passages.at(-1);
+    if (last) {
+      const vectors = await embedTexts(atHand.embedder, passages.map(embeddedText), signal);
+      const written = passages.map(({ number }, at) => ({ number, vector: vectors[at] ?? null }));
+      tellRefused(written, taken, log);
+      if (!(await queue.write(taken, written))) return false;
+      after = last.number;
+      continue;
+    }
+    if (await queue.finish(taken)) return true;
+    if (!(await queue.renew(taken))) return false;
+    // Some have come meanwhile, and their numbers may be smaller.
+    after = 0;
   }
+}
+
+function tellRefused(
+  written: readonly { readonly vector: Float32Array | null }[],
+  { corpusId }: Pick<TakenCorpus<unknown>, 'corpusId'>,
+  log: Log,
+): void {
+  const passages = written.filter(({ vector }) => vector === null).length;
+  if (passages > 0)
+    log.warn(
+      { corpus: corpusId, passages },
+      'the embedder refuses passages: they are found by their words alone',
+    );
 }

@@ -57,8 +57,10 @@ const newestSteps: NewestSteps = {
   names: [
     ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
     ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes', 'deleted-workspaces', 'vain-answers'],
+    'refused-passages',
   ],
   tables: [
+    'refused_passages',
     'deleted_workspaces',
     'search_backlog',
     'repository_skill_files',

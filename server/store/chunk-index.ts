@@ -32,10 +32,10 @@ export interface NewChunk {
   readonly headings: readonly string[];
 }
 
-/** One vector for each chunk, in their order, and what made them. */
+/** One vector for each chunk, in their order, and what made them; null for one that it refuses. */
 export interface ChunkVectors {
   readonly embedder: string;
-  readonly vectors: readonly Float32Array[];
+  readonly vectors: readonly (Float32Array | null)[];
 }
 
 export interface Chunks {
@@ -130,7 +130,7 @@ async function stage(
     vectors.embedder,
     chunks.map(({ ordinal }, index) => ({
       number: numbers.get(ordinal) ?? 0,
-      vector: vectors.vectors[index] ?? new Float32Array(),
+      vector: vectors.vectors[index] ?? null,
     })),
   );
 }

@@ -12,8 +12,13 @@ export interface NearChunk {
   readonly score: number;
 }
 
-interface VectorRow {
+/** What an embedder has made of a passage; null where it refuses the passage. */
+interface EmbeddedRow {
   readonly number: number;
+  readonly vector: Float32Array | null;
+}
+
+interface VectorRow extends EmbeddedRow {
   readonly vector: Float32Array;
 }
 
@@ -22,15 +27,18 @@ interface OwnedCorpus {
   readonly organization_id: string;
 }
 
-/** Writes vectors of one embedder, in place of earlier ones. */
+/** Writes what one embedder has made, in place of what it made before. */
 export async function writeVectors(
   sql: Knex.Transaction,
   corpus: OwnedCorpus,
   embedder: string,
-  rows: readonly VectorRow[],
+  embedded: readonly EmbeddedRow[],
 ): Promise<void> {
+  if (embedded.length === 0 || !(await keepsVectors(sql))) return;
+  await writeRefusals(sql, corpus, embedder, embedded);
+  const rows = embedded.filter((row): row is VectorRow => row.vector !== null);
   const [first] = rows;
-  if (!first || !(await keepsVectors(sql))) return;
+  if (!first) return;
   const space = await spaceOf(sql, embedder, first.vector.length);
   const numbers = rows.map(({ number }) => number);
   await sql('chunk_vectors').where({ space }).whereIn('number', numbers).delete();
@@ -43,6 +51,22 @@ export async function writeVectors(
     rows.map(({ number, vector }) => ({ ...place, number, vector: bytesOf(vector) })),
   );
   await placeInCells(sql, place, rows);
+}
+
+async function writeRefusals(
+  sql: Knex.Transaction,
+  { organization_id }: OwnedCorpus,
+  identity: string,
+  embedded: readonly EmbeddedRow[],
+): Promise<void> {
+  const numbers = embedded.map(({ number }) => number);
+  await sql('refused_passages').where({ identity }).whereIn('number', numbers).delete();
+  const refused = embedded.filter(({ vector }) => vector === null);
+  await insertRows(
+    sql,
+    'refused_passages',
+    refused.map(({ number }) => ({ number, identity, organization_id })),
+  );
 }
 
 async function insertHalves(
@@ -288,8 +312,8 @@ async function byGraph(search: VectorSearch, limit: number): Promise<NearChunk[]
 const indexedDimensions: readonly number[] = [256, 384, 512, 768, 1024, 1536, 3072];
 
 /**
- * Prepares PostgreSQL for vectors where its server has the extension by now: then at each start, since it may be
- * installed at any time.
+ * Prepares PostgreSQL for vectors where its server has the extension by now: looked for at each start, since it may be
+ * installed at any time. What was taken in before has no vectors, whatever was recorded of it.
  */
 export async function prepareVectors(sql: Knex.Transaction): Promise<void> {
   if (await keepsVectors(sql)) return;
@@ -310,6 +334,7 @@ export async function prepareVectors(sql: Knex.Transaction): Promise<void> {
          using hnsw ((vector::halfvec(${size})) halfvec_cosine_ops) where vector_dims(vector) = ${size}`,
     );
   await guard(sql, 'chunk_vectors', inScope('organization_id'));
+  await sql('corpora').whereNotNull('embedder_identity').update({ embedder_identity: null });
 }
 
 /** Made here where the role may; where not, the savepoint keeps the failure from the rest of the preparation. */

@@ -214,6 +214,23 @@ describeStores('Taking documents in', (store, engine) => {
     expect(await ingestionWork.lost([second])).toEqual([second]);
   });
 
+  // SQLite always keeps them.
+  it.each(engine.dialect === 'postgresql' ? ['extension'] : [])(
+    'of documents no embedder is asked where the database keeps no vectors for want of its %s',
+    async () => {
+      const { embedder, asked } = embedderOf('one');
+      const { corpusId, ended } = await newJob(2);
+      await engine.sql().schema.dropTable('chunk_vectors').dropTable('embedding_spaces');
+      const ingestion = takeIn(embedder);
+      expect(await ended()).toMatchObject({ status: 'completed' });
+      await ingestion.stop();
+      expect(asked).toEqual([]);
+      const corpus = await engine.sql()('corpora').where({ id: corpusId }).first('embedder_identity');
+      expect(corpus).toEqual({ embedder_identity: null });
+      await engine.open();
+    },
+  );
+
   it('of a corpus whose documents are all disabled no other embedder makes vectors', async () => {
     const [one, other] = [embedderOf('one'), embedderOf('other')];
     const { corpusId, documents, ended } = await newJob(1);

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { IngestionError, IngestionItem } from '../contract/api.ts';
 import type { Chunks } from './chunk-index.ts';
+import { keepsVectors } from './chunk-vectors.ts';
 import { type ClaimedItem, claimItem, toClaimed } from './claim-item.ts';
 import type { CorpusRow } from './corpus-rows.ts';
 import { changeStats } from './corpus-stats.ts';
@@ -33,7 +34,7 @@ export interface SeenWorker {
 export interface IngestionWork {
   /** The next document to take in, of the organization that has the fewest at work; null where there is none. */
   claim(worker: string): Promise<ClaimedItem | null>;
-  /** What made the vectors that searches of the corpus read, and whether another may. */
+  /** What made the vectors that searches of the corpus read, and whether another may: none where vectors are not kept. */
   vectorsOf(item: ClaimedItem): Promise<{ readonly embedder: string | null; readonly empty: boolean }>;
   reach(item: ClaimedItem, stage: IngestionItem['stage']): Promise<void>;
   /** From now on searches see the document as it was read this time. Throws `quota_exceeded`. */
@@ -207,6 +208,7 @@ async function refuseGrowth(
 
 /** One statement: between two, the first document may be shown, and those beside it would be taken in without vectors. */
 async function vectorsOf(sql: Knex, corpusId: string): ReturnType<IngestionWork['vectorsOf']> {
+  if (!(await keepsVectors(sql))) return { embedder: null, empty: false };
   const row = await sql<CorpusRow>('corpora')
     .leftJoin('searched_corpora', 'searched_corpora.corpus_id', 'corpora.id')
     .where('corpora.id', corpusId)
@@ -229,7 +231,7 @@ async function queueWhereBare(
 ): Promise<void> {
   const row = await sql<CorpusRow>('corpora').where({ id: corpusId }).first('embedder_identity');
   const identity = row?.embedder_identity ?? null;
-  if (identity === null || identity === embedder) return;
+  if (identity === null || identity === embedder || !(await keepsVectors(sql))) return;
   await queueCorpus(sql, { corpusId, organizationId, identity, now });
 }
 

@@ -45,6 +45,7 @@ import { shownLinks } from './migrations/0041-shown-links.ts';
 import { storedBytes } from './migrations/0042-stored-bytes.ts';
 import { deletedWorkspaces } from './migrations/0043-deleted-workspaces.ts';
 import { vainAnswers } from './migrations/0044-vain-answers.ts';
+import { refusedPassages } from './migrations/0045-refused-passages.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -89,6 +90,7 @@ const migrations: readonly Migration[] = [
     storedBytes,
     deletedWorkspaces,
     vainAnswers,
+    refusedPassages,
   ],
 ];
 

@@ -135,7 +135,7 @@ describeStores('Re-indexing', (store, engine) => {
     await change('fourth');
     // It dies after its first part.
     const dead = await store().reindexings.take('dead');
-    const part = await store().reindexings.bare(dead ?? fail(), 2);
+    const part = await store().reindexings.bare(dead ?? fail(), 0, 2);
     const vector = Float32Array.of(1, 0, 0);
     expect(
       await store().reindexings.write(
@@ -180,7 +180,7 @@ describeStores('Re-indexing', (store, engine) => {
     const corpus = await newCorpus(3, 'fourth');
     await change('fifth');
     const late = (await store().reindexings.take('late')) ?? fail();
-    const passages = await store().reindexings.bare(late, 10);
+    const passages = await store().reindexings.bare(late, 0, 10);
     await change('sixth');
     const vector = Float32Array.of(1, 0, 0);
     expect(
@@ -210,6 +210,74 @@ describeStores('Re-indexing', (store, engine) => {
     await next.close();
     expect(await told()).toBeNull();
   });
+
+  it('a passage that the embedder refuses is found by its words alone, and keeps no other from being embedded', async () => {
+    const corpus = await newCorpus(70, 'sixth');
+    await change('picky');
+    const { embedder, asked } = embedderOf('picky', 1);
+    const refusals = { refused: /passage (3|69)$/ };
+    const picky: Embedder = {
+      ...embedder,
+      embed: (texts, signal) =>
+        texts.some((text) => refusals.refused.test(text))
+          ? Promise.reject(new Problem('provider_request_refused', 'It says nothing of this.'))
+          : embedder.embed(texts, signal),
+    };
+    const worker = work(async () => ({ embedder: picky }));
+    await expect.poll(() => identityOf(corpus)).toBe('picky');
+    expect((await foundBy(corpus, 'picky')).length).toBe(68);
+    expect(asked.filter((text) => text.startsWith('Wings'))).toHaveLength(68);
+    expect((await store().reindexings.ask(operator, corpus, 'picky')).corpus.stale).toBe(false);
+    await worker.close();
+
+    // One that refuses whatever it is asked is out of order, and no passage is to blame.
+    await change('sulky');
+    refusals.refused = /./;
+    const sulky = work(async () => ({ embedder: { ...picky, identity: 'sulky' } }));
+    const told = async () => (await store().embedderSettings.read('sulky')).corpora.error;
+    await expect.poll(told).toBe('It says nothing of this.');
+    await sulky.close();
+    expect(await identityOf(corpus)).toBe('picky');
+    refusals.refused = /never/;
+    engine.clock.advance(600_000);
+    const next = work(async () => ({ embedder: { ...picky, identity: 'sulky' } }));
+    await expect.poll(() => identityOf(corpus)).toBe('sulky');
+    await next.close();
+    expect((await foundBy(corpus, 'sulky')).length).toBe(70);
+  });
+
+  it('vectors that cannot be deleted are no failure of the corpus that has new ones', async () => {
+    const corpus = await newCorpus(2, 'sixth');
+    await change('tidy');
+    const queue = { ...store().reindexings, sweep: () => Promise.reject(new Error('The disk is full.')) };
+    const worker = work(async () => ({ embedder: embedderOf('tidy', 1).embedder }), {
+      ...store(),
+      reindexings: queue,
+    });
+    await expect.poll(() => identityOf(corpus)).toBe('tidy');
+    await worker.close();
+    expect((await store().embedderSettings.read('tidy')).corpora).toEqual({ stale: 0, error: null });
+  });
+
+  // SQLite always keeps them.
+  it.each(engine.dialect === 'postgresql' ? ['extension'] : [])(
+    'without its %s a database has nothing embedded anew, and once it is there, all',
+    async () => {
+      const corpus = await newCorpus(2, 'lost');
+      await change('kept');
+      const waiting = () => engine.sql()('reindexings').pluck('corpus_id');
+      await engine.sql().schema.dropTable('chunk_vectors').dropTable('embedding_spaces');
+      expect(await store().reindexings.take('worker')).toBeNull();
+      await engine.sql()('reindexings').delete();
+      await store().reindexings.queue('kept');
+      expect(await waiting()).toEqual([]);
+      // A process that starts finds the extension.
+      await engine.open();
+      expect(await identityOf(corpus)).toBeNull();
+      await store().reindexings.queue('kept');
+      expect(await waiting()).toEqual([corpus]);
+    },
+  );
 
   it('what was taken in before there was an embedder is embedded once one is installed', async () => {
     const corpus = await newCorpus(3, null);

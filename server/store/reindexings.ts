@@ -28,7 +28,8 @@ export interface BarePassage {
 
 export interface EmbeddedPassage {
   readonly number: number;
-  readonly vector: Float32Array;
+  /** Null where the embedder refuses the passage. */
+  readonly vector: Float32Array | null;
 }
 
 export interface Reindexings {
@@ -42,7 +43,8 @@ export interface Reindexings {
   take(worker: string): Promise<Reindexing | null>;
   /** Says that the worker is alive; false where the corpus is not its own any more. */
   renew(taken: Reindexing): Promise<boolean>;
-  bare(taken: Reindexing, limit: number): Promise<BarePassage[]>;
+  /** Those behind a number, in the order of their numbers. */
+  bare(taken: Reindexing, after: number, limit: number): Promise<BarePassage[]>;
   /** False where the corpus is not its own any more: nothing was written then. */
   write(taken: Reindexing, passages: readonly EmbeddedPassage[]): Promise<boolean>;
   /** Lets searches use the new vectors, in one transaction; false where some passages have none yet. */
@@ -101,7 +103,7 @@ export function reindexingRepository({
         const renewed = await own(sql, taken).update({ leased_until: now() + reindexLeaseMs });
         return renewed > 0;
       }),
-    bare: (taken, limit) => database.read('installation', (sql) => bare(sql, taken, limit)),
+    bare: (taken, after, limit) => database.read('installation', (sql) => bare(sql, taken, after, limit)),
     write: (taken, passages) =>
       database.write('installation', async (sql) => {
         const held = await own(sql, taken).update({ leased_until: now() + reindexLeaseMs, error: null });
@@ -112,7 +114,7 @@ export function reindexingRepository({
     finish: (taken) =>
       database.write('installation', async (sql) => {
         await sql('corpora').where({ id: taken.corpusId }).forUpdate().first('id');
-        if ((await bare(sql, taken, 1)).length > 0) return false;
+        if ((await bare(sql, taken, 0, 1)).length > 0) return false;
         if ((await own(sql, taken).delete()) === 0) return false;
         await sql('corpora').where({ id: taken.corpusId }).update({ embedder_identity: taken.identity });
         return true;
@@ -155,8 +157,9 @@ export async function countStale(sql: Knex, identity: string, which: 'any' | 'em
   return Number(row?.count ?? 0);
 }
 
-/** What waits for another embedder waits for this one from now on. */
+/** What waits for another embedder waits for this one from now on. Nothing does where vectors are not kept. */
 export async function queueReindexings(sql: Knex.Transaction, identity: string, now: number): Promise<void> {
+  if (!(await keepsVectors(sql))) return;
   const stale: { id: string; organization_id: string }[] = await staleCorpora(sql, identity, 'any').select(
     'corpora.id',
     'corpora.organization_id',
@@ -194,7 +197,7 @@ async function ask(
 ): Promise<TaggedCorpus> {
   const row = await lockCorpus(sql, reach, id);
   const tagged = taggedCorpus(row);
-  const isBare = (await bare(sql, { corpusId: id, identity }, 1)).length > 0;
+  const isBare = (await bare(sql, { corpusId: id, identity }, 0, 1)).length > 0;
   if (!isBare) return tagged;
   const { organization_id: organizationId } = row;
   await sql<ReindexingRow>('reindexings').where({ corpus_id: id }).whereNot({ identity }).delete();
@@ -232,6 +235,7 @@ async function take(
   now: number,
   dead: Dead,
 ): Promise<Reindexing | null> {
+  if (!(await keepsVectors(sql))) return null;
   const first = (which: Partial<ReindexingRow>) => {
     const found = sql<ReindexingRow>('reindexings')
       .where(which)
@@ -261,10 +265,10 @@ async function take(
   return { corpusId: corpus_id, identity, worker, failures, spender };
 }
 
-/** In the order of their numbers, so that each call sees what the one before it has left. */
 async function bare(
   sql: Knex,
   { corpusId, identity }: Pick<Reindexing, 'corpusId' | 'identity'>,
+  after: number,
   limit: number,
 ): Promise<BarePassage[]> {
   if (!(await keepsVectors(sql))) return [];
@@ -272,6 +276,13 @@ async function bare(
   const rows: { number: number; headings: string; text: string }[] = await sql('chunks')
     .join('searched_corpora', 'searched_corpora.number', 'chunks.corpus_number')
     .where('searched_corpora.corpus_id', corpusId)
+    .where('chunks.number', '>', after)
+    .whereNotExists(
+      sql('refused_passages')
+        .whereRaw('refused_passages.number = chunks.number')
+        .where({ identity })
+        .select(sql.raw('1')),
+    )
     .whereNotExists(
       sql('chunk_vectors')
         .whereRaw('chunk_vectors.number = chunks.number')
