@@ -6,7 +6,7 @@ type WithQueues = Pick<Services, 'runtime' | 'store' | 'embedders' | 'fileTexts'
 
 /** Every queue has a bound, and both are to be seen: beyond it requests are refused. */
 export function showQueues(
-  { metrics, settings }: ServicesInput,
+  { metrics, settings, log }: ServicesInput,
   { runtime, store, embedders, fileTexts }: WithQueues,
 ): void {
   const { limits, runCounts, threadQueues } = runtime;
@@ -27,6 +27,12 @@ export function showQueues(
     'More in one session are refused with 429.',
     () => limits.queuedInSession,
   );
+  metrics.show(
+    'service_longest_job_queue',
+    'Runs that wait of the job of which most do, in the whole installation, when this was asked for before.',
+    lastKnown(store.jobRuns.mostWaiting, log),
+  );
+  metrics.show('service_job_queue_limit', 'More of one job are skipped.', () => store.jobRuns.waitingLimit);
   metrics.show(
     'service_database_writes',
     'Transactions that are under way or wait in this process.',
@@ -93,4 +99,25 @@ export function showQueues(
     metrics.show(`service_${name}`, help, () => queue().waiting);
     metrics.show(`service_${name}_limit`, refused, () => queue().limit);
   }
+}
+
+/** As it was found at the time before: /metrics answers also where the database does not. */
+function lastKnown(look: () => Promise<number>, log: ServicesInput['log']): () => number {
+  let known = 0;
+  let looking = false;
+  return () => {
+    if (looking) return known;
+    looking = true;
+    look()
+      .then(
+        (found) => {
+          known = found;
+        },
+        (error: unknown) => log.warn({ err: error }, 'a number for /metrics could not be counted'),
+      )
+      .finally(() => {
+        looking = false;
+      });
+    return known;
+  };
 }

@@ -24,6 +24,7 @@ export function beginJobs(input: ServicesInput, parts: SchedulerParts): Schedule
     begin: (claimed) => begin(claimed, parts),
     wakeRun: (runId) => runtime.wake(runId),
     draining: input.draining,
+    room: () => runtime.limits.inProcess - runtime.activeRuns(),
     owner: nameOwner(),
     hasDied,
     lease: leaseOf(input.settings),
@@ -42,6 +43,9 @@ async function begin(
   if (typeof principal === 'string') return principal;
   const place = { organization_id: claimed.organizationId, workspace_id: workspaceId };
   if (!hasRole(principal, place, 'member')) return 'access_lost';
+  // First: a run that others are in the way of is not prepared whole each time.
+  const { organizationId } = claimed;
+  await store.quotas.refuseExceeded(principal, { organizationId, workspaceId }, apiKeyId);
   const session = await sessionOf(principal, claimed, store);
   const preferred = (await store.preferences.find(principal)).preferences.default_model;
   await runtime.start({

@@ -390,6 +390,9 @@ describe.each(databases)('on %s', (database) => {
       const { body: asked } = await ask('POST', `${url}/${short.id}/run`, undefined, person.token);
       await expect.poll(async () => (await runsOf(short.id, person.token))[0].due_at).not.toBe(asked.due_at);
       await untilRun(short.id, { status: 'queued', attempts: 0, error: null }, person.token);
+      await expect
+        .poll(async () => (await ask('GET', '/metrics')).body)
+        .toMatch(/^service_longest_job_queue 1$/m);
       await upstream.releaseHeld();
       await untilRun(long.id, { status: 'completed' }, person.token);
       skewMs += 6000;
@@ -609,7 +612,6 @@ describe.each(databases)('on %s', (database) => {
       expect(second).toMatchObject({ status: 'queued' });
       const place = `/api/v1/users/${owner.user.id}?transfer_to=${heir.user.id}`;
       expect((await ask('DELETE', place, undefined, app.operatorKey)).status).toBe(204);
-      await upstream.releaseHeld();
       await expect
         .poll(() => runsOf(job.id))
         .toMatchObject([
@@ -628,6 +630,31 @@ describe.each(databases)('on %s', (database) => {
       const run = await untilRun(job.id, { status: 'completed' });
       const { body } = await ask('GET', `/api/v1/sessions/${run.session_id}/diff`);
       expect(JSON.stringify(body)).not.toContain('narrow.txt');
+    });
+
+    test('count for the quota of a key that they come to', async () => {
+      const { token, user } = await app.register('karla');
+      const made = await app.request('POST', '/api/v1/auth/api-keys', { token, body: { name: 'Jobs' } });
+      const { key, api_key } = made.body;
+      const [job, other] = [await newJob({}, token), await newJob({}, key)];
+      const limits = { limits: { jobs: { hard: 1 } } };
+      await ask('PUT', `/api/v1/quotas/api_key/${api_key.id}`, limits, app.operatorKey);
+      // Of the person nothing more comes, whatever was set since.
+      await ask('PUT', `/api/v1/quotas/user/${user.id}`, limits, app.operatorKey);
+      const patch = { name: 'Renamed' };
+      await ask('POST', `${url}/${job.id}/pause`, undefined, token);
+      const asWith = {
+        update: (token: string, { id } = job) => ask('PATCH', `${url}/${id}`, patch, token),
+        resume: (token: string) => ask('POST', `${url}/${job.id}/resume`, undefined, token),
+      };
+      for (const answer of [await asWith.update(key), await asWith.resume(key)]) {
+        expect(coded(answer)).toEqual([429, 'quota_exceeded']);
+        expect(answer.body.quota).toMatchObject({ subject_type: 'api_key', used: 1, hard: 1 });
+      }
+      // Its own may be changed, and one that it has no more leaves room for another.
+      expect((await asWith.update(key, other)).status).toBe(200);
+      expect((await asWith.update(token, other)).status).toBe(200);
+      expect((await asWith.resume(key)).body).toMatchObject({ status: 'active' });
     });
 
     test('have a quota', async () => {

@@ -52,6 +52,7 @@ describe('metrics', () => {
     for (const [name, bound] of [
       ['service_active_runs', 2000],
       ['service_longest_session_queue', 100],
+      ['service_longest_job_queue', 100],
       ['service_open_streams', app.services.settings.streamsTotal],
       ['service_database_writes', 1000],
       ['service_database_reads', 5000],
@@ -63,7 +64,7 @@ describe('metrics', () => {
       ['service_waiting_file_texts', 100],
     ] as const) {
       expect(body).toMatch(new RegExp(`^${name} \\d+$`, 'm'));
-      const limit = name === 'service_longest_session_queue' ? 'service_session_queue' : name;
+      const limit = name.replace('_longest_', '_');
       expect(body).toMatch(new RegExp(`^${limit}_limit ${bound}$`, 'm'));
     }
   });

@@ -6,6 +6,8 @@ import type { JobTime, Slots, TimedJob } from './slots.ts';
 export interface ClaimedJobRun {
   readonly id: string;
   readonly jobId: string;
+  /** Counts up with each process that takes it. */
+  readonly claims: number;
 }
 
 /** Why a run may not begin. */

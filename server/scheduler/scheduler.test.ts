@@ -1,27 +1,33 @@
 /** The scheduler on the real store: what is wrong with one job is no matter of the others. */
 import { expect, test } from 'vitest';
 import { createLog } from '../log.ts';
-import type { Reach } from '../store/store.ts';
+import { Problem } from '../problem.ts';
+import type { ClaimedJobRun, Reach } from '../store/store.ts';
 import { describeStores, newAccount } from '../store/test-stores.ts';
 import { type SchedulerOptions, schedules, startScheduler } from './scheduler.ts';
 
 describeStores('The scheduler', (store, engine) => {
   const asker = { apiKeyId: null, timing: schedules.next };
-  const newJob = async (reach: Reach, interval_s: number) => {
-    const input = { name: 'Each minute', prompt: 'Hello', interval_s };
+  const newJob = async (reach: Reach, interval_s: number, overlap_policy: 'skip' | 'queue' = 'skip') => {
+    const input = { name: 'Each minute', prompt: 'Hello', interval_s, overlap_policy };
     return (await store().jobs.create(reach, input, asker)).job.id;
   };
   /** The jobs whose runs have begun, in order. */
-  const begunWith = (records: Partial<SchedulerOptions<{ id: string; jobId: string }>['records']> = {}) => {
+  const begunWith = (
+    records: Partial<SchedulerOptions<ClaimedJobRun>['records']> = {},
+    { room = () => 8, refusal }: { readonly room?: () => number; readonly refusal?: Problem } = {},
+  ) => {
     const begun: string[] = [];
-    const scheduler = startScheduler({
+    const scheduler = startScheduler<ClaimedJobRun>({
       records: { ...store().jobWork, ...records },
       begin: async ({ jobId }) => {
         begun.push(jobId);
+        if (refusal) throw refusal;
         return null;
       },
       wakeRun: () => undefined,
       draining: () => false,
+      room,
       owner: 'test',
       hasDied: () => false,
       lease: { leaseMs: 3_600_000, renewMs: 3_600_000 },
@@ -60,6 +66,48 @@ describeStores('The scheduler', (store, engine) => {
     await expect.poll(() => begun).toContain(other);
     await stop();
     expect(begun).not.toContain(broken);
+  });
+
+  test('knows how many runs wait of the job of which most do', async () => {
+    const reach = await newAccount(store());
+    const before = await store().jobRuns.mostWaiting();
+    const [job, other] = [await newJob(reach, 3600, 'queue'), await newJob(reach, 3600, 'queue')];
+    await store().jobRuns.request(reach, other);
+    for (let times = 0; times < before + 3; times += 1) await store().jobRuns.request(reach, job);
+    expect(await store().jobRuns.mostWaiting()).toBe(before + 3);
+    for (const id of [job, other]) await store().jobs.delete(reach, id);
+  });
+
+  test('leaves to others what this process has no room for', async () => {
+    const reach = await newAccount(store());
+    const job = await newJob(reach, 3600);
+    await store().jobRuns.request(reach, job);
+    let room = 0;
+    let asked = 0;
+    const { begun, stop } = begunWith({}, { room: () => ++asked && room });
+    await expect.poll(() => asked).toBeGreaterThan(2);
+    expect((await store().jobRuns.list(reach, job, {})).data).toMatchObject([{ status: 'queued' }]);
+    room = 1;
+    await expect.poll(() => begun).toEqual([job]);
+    await stop();
+  });
+
+  test('looks less often at what has to wait for others, the longer it waits', async () => {
+    const reach = await newAccount(store());
+    const job = await newJob(reach, 3600);
+    await store().jobRuns.request(reach, job);
+    const refusal = new Problem('overloaded', 'Others are in its way.');
+    const { begun, stop } = begunWith({}, { refusal });
+    const dueIn = async () => {
+      const [run] = (await store().jobRuns.list(reach, job, {})).data;
+      return Date.parse(run?.due_at ?? '') - engine.clock.now().getTime();
+    };
+    for (const [times, seconds] of [5, 10, 20, 30, 30].entries()) {
+      await expect.poll(() => begun.length).toBe(times + 1);
+      await expect.poll(dueIn).toBe(seconds * 1000);
+      engine.clock.advance(seconds * 1000);
+    }
+    await stop();
   });
 
   test('begins what waits where it cannot be found out what is due', async () => {

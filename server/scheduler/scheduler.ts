@@ -28,6 +28,8 @@ export interface SchedulerOptions<Claimed extends ClaimedJobRun> {
   readonly wakeRun: (runId: string) => void;
   /** Whether this process takes nothing more on, since it is about to stop. */
   readonly draining: () => boolean;
+  /** How many more runs this process can work on: what is above that is left to others. */
+  readonly room: () => number;
   /** Names this process among all that share the database. */
   readonly owner: string;
   /** Whether a process has surely died. */
@@ -47,6 +49,8 @@ const mostStarting = 8;
 const mostAdvanced = 200;
 /** What nothing is wrong with but the moment waits so long, and a job whose times cannot be worked out. */
 const pauseMs = 5000;
+/** What waits for others to end is looked at less often, the longer it waits. */
+const longestPauseMs = 30_000;
 
 export function startScheduler<Claimed extends ClaimedJobRun>(options: SchedulerOptions<Claimed>): Scheduler {
   const { records, owner, log, pollMs = defaultPollMs, elapsedMs = () => performance.now() } = options;
@@ -71,7 +75,7 @@ export function startScheduler<Claimed extends ClaimedJobRun>(options: Scheduler
     }
   };
   const beginWaiting = async (): Promise<void> => {
-    while (!stopped && !options.draining() && starting.size < mostStarting) {
+    while (!stopped && !options.draining() && starting.size < Math.min(mostStarting, options.room())) {
       const claimed = await records.claim(owner);
       if (!claimed) return;
       begin(claimed);
@@ -144,7 +148,10 @@ async function settle<Claimed extends ClaimedJobRun>(
     log.error({ err: error, ...about(claimed) }, 'a run of a job could not begin');
     return records.fail(claimed, internal);
   }
-  if (isPassing(error)) return records.giveBack(claimed, new Date(now().getTime() + pauseMs));
+  if (isPassing(error)) {
+    const waitMs = Math.min(longestPauseMs, pauseMs * 2 ** Math.max(0, claimed.claims - 1));
+    return records.giveBack(claimed, new Date(now().getTime() + waitMs));
+  }
   log.info({ ...about(claimed), code: error.code }, 'a run of a job could not begin');
   return records.fail(claimed, { code: error.code, message: error.message });
 }

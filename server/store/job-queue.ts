@@ -14,7 +14,7 @@ export interface NewJobRun {
 }
 
 /** So many wait for a job; more are skipped. */
-const mostWaiting = 100;
+export const mostWaiting = 100;
 
 /** The job is locked. Answers with the row as it was stored. */
 export async function insertJobRun(

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { JobRun, operations, SchedulerStatus } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
-import { insertJobRun, openRuns, stopRun } from './job-queue.ts';
+import { insertJobRun, mostWaiting, openRuns, stopRun } from './job-queue.ts';
 import { auditOfJob, type JobRow, type JobRunRow, lockJob, requireJob, toJobRun } from './job-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -35,6 +35,10 @@ export interface JobRuns {
   cancel(reach: Reach, place: JobRunPlace): Promise<CancelledJobRun>;
   /** Of the whole installation. */
   status(): Promise<SchedulerStatus>;
+  /** How many wait of the job of which most do. */
+  mostWaiting(): Promise<number>;
+  /** More of one job are skipped. */
+  readonly waitingLimit: number;
   /** Forgets runs that ended before. */
   prune(before: Date): Promise<number>;
 }
@@ -78,6 +82,16 @@ export function jobRunRepository({ database, clock, cursors }: StoreParts): JobR
       }),
     cancel: (reach, place) => database.write('installation', (sql) => cancel(sql, reach, place, now())),
     status: () => database.read('installation', (sql) => readStatus(sql, now())),
+    mostWaiting: () =>
+      database.read('installation', async (sql) => {
+        const most = await sql('job_runs')
+          .where({ status: 'queued' })
+          .groupBy('job_id')
+          .orderBy('count', 'desc')
+          .first(sql.raw('count(*) as count'));
+        return Number(most?.count ?? 0);
+      }),
+    waitingLimit: mostWaiting,
     prune: (before) => sweepTable(database, 'job_runs', 'ended_at', before.getTime()),
   };
 }

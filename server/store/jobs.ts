@@ -88,7 +88,7 @@ export function jobRepository({ database, clock, cursors }: StoreParts): Jobs {
         if (row.next_at === null) throw timeless();
         await sql<JobRow>('scheduled_jobs').insert(row);
         recordAudit(sql, reach, { ...auditOfJob(row, 'create'), after: told(row) });
-        return changed(sql, row, 'created', true, now());
+        return changed(sql, row, null, 'created', now());
       }),
     find: (reach, id) =>
       database.read(reach, async (sql) => {
@@ -103,8 +103,7 @@ export function jobRepository({ database, clock, cursors }: StoreParts): Jobs {
         const next = await patched(sql, reach, row, patch, asker, now());
         await sql<JobRow>('scheduled_jobs').where({ id }).update(next);
         recordAudit(sql, reach, { ...auditOfJob(row, 'update'), before: told(row), after: told(next) });
-        const reopened = row.status === 'completed' && next.status === 'active';
-        return changed(sql, next, next.status === 'completed' ? 'completed' : 'updated', reopened, now());
+        return changed(sql, next, row, next.status === 'completed' ? 'completed' : 'updated', now());
       }),
     delete: (reach, id, ifMatch) =>
       change(async (sql) => {
@@ -141,7 +140,7 @@ export function jobRepository({ database, clock, cursors }: StoreParts): Jobs {
           throw new Problem('job_conflict', 'The job has no times left: change when it runs, or run it now.');
         await sql<JobRow>('scheduled_jobs').where({ id }).update(next);
         recordAudit(sql, reach, auditOfJob(row, 'resume'));
-        return changed(sql, next, 'resumed', false, now());
+        return changed(sql, next, row, 'resumed', now());
       }),
   };
 }
@@ -168,8 +167,8 @@ export async function pauseJob(
 async function changed(
   sql: Knex.Transaction,
   row: JobRow,
+  before: JobRow | null,
   change: Parameters<typeof tellJob>[2],
-  takesPlace: boolean,
   now: number,
 ): Promise<ChangedJob> {
   const spender = {
@@ -178,7 +177,9 @@ async function changed(
     userId: row.user_id,
     apiKeyId: row.api_key_id,
   };
-  const warnings = takesPlace ? refuseExceeded(await quotaStateWithJob(sql, spender, now), now) : [];
+  const isNew = before === null || before.status === 'completed';
+  const takesPlace = row.status !== 'completed' && (isNew || before.api_key_id !== row.api_key_id);
+  const warnings = takesPlace ? refuseExceeded(await quotaStateWithJob(sql, spender, now, isNew), now) : [];
   tellJob(sql, row, change, now);
   const notices = warnings.map(({ message }) => message);
   return { ...(await storedJob(sql, row)), notices };

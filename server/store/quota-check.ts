@@ -68,13 +68,19 @@ export async function quotaStateWithBytes(
   return { ...state, exceeded: exceeded && { ...exceeded, used: exceeded.used - bytes } };
 }
 
-/** In the transaction that has stored one more job, with the same lock. */
+/**
+ * In the transaction that has stored one more job, with the same lock. A job that has come to another key is one more for
+ * that key alone.
+ */
 export async function quotaStateWithJob(
   sql: Knex.Transaction,
   spender: Spender,
   now: number,
+  isNew: boolean,
 ): Promise<QuotaState> {
-  const rows = await quotasOf(sql, spender).orderBy(['subject_id', 'scope']).forUpdate();
+  const bound = quotasOf(sql, spender);
+  if (!isNew) bound.where({ subject_type: 'api_key' });
+  const rows = await bound.orderBy(['subject_id', 'scope']).forUpdate();
   const uses = await usesOfAll(sql, rows, now, ['jobs']);
   const state = stateOf(uses, ({ hard, used }) => hard !== null && used > hard);
   return { ...state, exceeded: state.exceeded && withoutRefused(state.exceeded) };
