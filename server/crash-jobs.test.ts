@@ -139,7 +139,9 @@ test('of two servers on one database, one that is stopped or killed while it beg
   stopped.node.signal('SIGCONT');
   const told = () => stopped.node.log();
   // Where its pool is still full of what waited while it stood, it cannot even give the run back.
-  await expect.poll(told).toMatch(/belongs to another process by now|not stored what became of a run of a job/);
+  await expect
+    .poll(told)
+    .toMatch(/belongs to another process by now|not stored what became of a run of a job/);
   await expectOnceEach(other, [stopped.job], sql);
 
   const killed = await claimed();
