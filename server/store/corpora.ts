@@ -27,6 +27,7 @@ import {
 } from './corpus-rows.ts';
 import type { Cursors } from './cursor.ts';
 import { emptyCorpora } from './delete-in-parts.ts';
+import { despiteDeadlocks } from './despite-deadlocks.ts';
 import { requireTag } from './etag.ts';
 import { holdItemsAtWork } from './ingestion-rows.ts';
 import { insertRows } from './insert-rows.ts';
@@ -89,14 +90,16 @@ export function corpusRepository({ database, clock, cursors }: StoreParts): Corp
         return taggedCorpus(next);
       }),
     delete: (reach, id, ifMatch) =>
-      database.write(reach, async (sql) => {
-        await requireCorpus(sql, reach, id);
-        await holdItemsAtWork(sql, { corpus_id: id });
-        const row = await lockCorpus(sql, reach, id, ifMatch);
-        await emptyCorpora(sql, { corpus_id: id });
-        await sql<CorpusRow>('corpora').where({ id }).delete();
-        recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: toldOf(row) });
-      }),
+      despiteDeadlocks(() =>
+        database.write(reach, async (sql) => {
+          await requireCorpus(sql, reach, id);
+          await holdItemsAtWork(sql, { corpus_id: id });
+          const row = await lockCorpus(sql, reach, id, ifMatch);
+          await emptyCorpora(sql, { corpus_id: id });
+          await sql<CorpusRow>('corpora').where({ id }).delete();
+          recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: toldOf(row) });
+        }),
+      ),
     access: (reach, id) =>
       database.read(reach, async (sql) => {
         const row = await requireCorpus(sql, reach, id);

@@ -1,9 +1,9 @@
 /** The one door to the database, whichever engine it is: reads, transactions, and errors that callers understand. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import knex, { type Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
-import { isDeadlock, problemOf } from './database-errors.ts';
+import { problemOf } from './database-errors.ts';
+import { despiteDeadlocks } from './despite-deadlocks.ts';
 import type { Reach } from './reach.ts';
 import type { Unchanged } from './unchanged.ts';
 
@@ -171,21 +171,6 @@ async function translated<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     throw problemOf(error);
-  }
-}
-
-const mostAttempts = 3;
-/** The other transaction needs a moment to take the rows that were let go: a new attempt would block it again. */
-const giveWayMs = 100;
-
-async function despiteDeadlocks<T>(transaction: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await transaction();
-    } catch (error) {
-      if (attempt === mostAttempts || !isDeadlock(error)) throw error;
-      await sleep(giveWayMs * (attempt + Math.random()));
-    }
   }
 }
 

@@ -6,6 +6,7 @@ import type { Chunks } from './chunk-index.ts';
 import { requireCorpus } from './corpus-rows.ts';
 import { changeStats } from './corpus-stats.ts';
 import type { Cursors } from './cursor.ts';
+import { despiteDeadlocks } from './despite-deadlocks.ts';
 import {
   type DocumentRow,
   documentColumns,
@@ -83,18 +84,20 @@ export function documentRepository({ database, clock, cursors, chunks }: Documen
         return taggedDocument(next);
       }),
     delete: (reach, place, ifMatch) =>
-      database.write(reach, async (sql) => {
-        const { id: corpus_id } = await requireCorpus(sql, reach, place.corpusId);
-        // Held before the document, as by those who take it in: two then never wait for each other.
-        const leaveJobs = await leavingDocument(sql, { corpus_id, id: place.documentId }, now());
-        const row = await lockDocument(sql, reach, place, ifMatch);
-        const owner = { organizationId: row.organization_id, workspaceId: row.workspace_id };
-        await chunks.remove(owner, row.corpus_id, row.id, sql);
-        await sql<DocumentRow>('documents').where({ id: row.id }).delete();
-        await changeStats(sql, row.corpus_id, row, null);
-        await leaveJobs();
-        recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: toldOfDocument(row) });
-      }),
+      despiteDeadlocks(() =>
+        database.write(reach, async (sql) => {
+          const { id: corpus_id } = await requireCorpus(sql, reach, place.corpusId);
+          // Held before the document, as by those who take it in: two then never wait for each other.
+          const leaveJobs = await leavingDocument(sql, { corpus_id, id: place.documentId }, now());
+          const row = await lockDocument(sql, reach, place, ifMatch);
+          const owner = { organizationId: row.organization_id, workspaceId: row.workspace_id };
+          await chunks.remove(owner, row.corpus_id, row.id, sql);
+          await sql<DocumentRow>('documents').where({ id: row.id }).delete();
+          await changeStats(sql, row.corpus_id, row, null);
+          await leaveJobs();
+          recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: toldOfDocument(row) });
+        }),
+      ),
   };
 }
 

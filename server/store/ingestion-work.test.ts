@@ -173,6 +173,25 @@ describeStores('Taking documents in', (store, engine) => {
     },
   );
 
+  // SQLite has one writer at a time here, too.
+  it.each(engine.dialect === 'postgresql' ? ['corpus'] : [])(
+    'a %s is deleted also where somebody who waits for it holds one of its documents',
+    async () => {
+      const { corpusId, documents } = await newJob(1);
+      const sql = engine.sql();
+      const deleted = await sql.transaction(async (working) => {
+        const [id = ''] = documents;
+        await working('documents').where({ id }).forUpdate().first('id');
+        const deleting = store().corpora.delete(ada, corpusId);
+        await vi.waitFor(async () => expect(await waiting(sql)).toBeGreaterThan(0), patience);
+        await working('corpora').where({ id: corpusId }).forUpdate().first('id');
+        return { deleting };
+      });
+      await deleted.deleting;
+      expect(await sql('corpora').where({ id: corpusId })).toEqual([]);
+    },
+  );
+
   it('what is cancelled is let go of at once, and what is retried begins at once and is done once', async () => {
     const { embedder, asked, hold } = embedderOf('one');
     hold.until = new Promise(() => undefined);

@@ -7,6 +7,7 @@ import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { deleteSessions, emptyCorpora } from './delete-in-parts.ts';
 import { noteDeletedWorkspaces } from './deleted-workspaces.ts';
+import { despiteDeadlocks } from './despite-deadlocks.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { holdItemsAtWork } from './ingestion-rows.ts';
 import { listAll, listOwn, type OwnRow, ownOrganizations, toOrganization } from './organization-list.ts';
@@ -105,16 +106,18 @@ export function organizationRepository({ database, clock, cursors }: StoreParts)
           throw isDuplicate(error) ? slugTaken(patch.slug) : error;
         }),
     delete: (reach, id, ifMatch) =>
-      database.write(reach, async (sql) => {
-        requireOrganization(reach, id);
-        await holdContents(sql, [id]);
-        const isOnly = await isOnlyOne(sql, reach);
-        const row = await lockOrganization(sql, reach, id);
-        if (ifMatch === undefined) throw ifMatchRequired();
-        requireMatch(ifMatch, row);
-        if (isOnly) throw onlyOrganization();
-        return removeOrganization(sql, reach, row);
-      }),
+      despiteDeadlocks(() =>
+        database.write(reach, async (sql) => {
+          requireOrganization(reach, id);
+          await holdContents(sql, [id]);
+          const isOnly = await isOnlyOne(sql, reach);
+          const row = await lockOrganization(sql, reach, id);
+          if (ifMatch === undefined) throw ifMatchRequired();
+          requireMatch(ifMatch, row);
+          if (isOnly) throw onlyOrganization();
+          return removeOrganization(sql, reach, row);
+        }),
+      ),
   };
 }
 

@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { Account, AccountUpdate, Role } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
+import { despiteDeadlocks } from './despite-deadlocks.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { endLoginsOf } from './logins.ts';
 import { holdActingRole, requireCovers } from './organization-roles.ts';
@@ -91,13 +92,15 @@ export function peopleRepository({ database, clock, cursors }: StoreParts): Peop
         return { ...tagged(await requirePerson(sql, reach, id)), stoppedRuns };
       }),
     delete: (reach, id, { transferTo, ifMatch }) =>
-      change(async (sql) => {
-        const person = await holdToDelete(sql, reach, id);
-        requireMatch(ifMatch, person.row);
-        if (id === reach.userId) throw ownAccount();
-        requireManager(reach, person);
-        return deletePerson(sql, reach, person, transferTo, now());
-      }),
+      despiteDeadlocks(() =>
+        change(async (sql) => {
+          const person = await holdToDelete(sql, reach, id);
+          requireMatch(ifMatch, person.row);
+          if (id === reach.userId) throw ownAccount();
+          requireManager(reach, person);
+          return deletePerson(sql, reach, person, transferTo, now());
+        }),
+      ),
     revokeLogins: (reach, id) =>
       change(async (sql) => {
         const person = await requirePerson(sql, reach, id, true);

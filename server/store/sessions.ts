@@ -5,6 +5,7 @@ import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { agentSessionsBelow, personsSession, requireRootEnded } from './agent-sessions.ts';
 import { recordAudit } from './audit.ts';
+import { despiteDeadlocks } from './despite-deadlocks.ts';
 import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
 import type { NewSession } from './new-session.ts';
@@ -91,34 +92,36 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
         return toTaggedSession(await saveSession(sql, row, patchedColumns(row, patch), now()));
       }),
     delete: (reach, id, ifMatch) =>
-      database.write(reach, async (sql) => {
-        const row = await lockSession(sql, reach, id);
-        requireMatch(ifMatch, row);
-        await requireRootEnded(sql, row);
-        const below = await agentSessionsBelow(sql, id);
-        await requireIdle(sql, id, below);
-        // Also a session of an agent can be asked something; whoever does that waits, or is seen here.
-        if (below.length > 0) {
-          await sql('sessions').whereIn('id', below).orderBy('id').forUpdate().pluck('id');
+      despiteDeadlocks(() =>
+        database.write(reach, async (sql) => {
+          const row = await lockSession(sql, reach, id);
+          requireMatch(ifMatch, row);
+          await requireRootEnded(sql, row);
+          const below = await agentSessionsBelow(sql, id);
           await requireIdle(sql, id, below);
-        }
-        const ids = [id, ...below];
-        // Of forks that stay, the database takes the parent away: whoever has read one has to read it anew.
-        await sql<SessionRow>('sessions').whereIn('parent_id', ids).increment('revision', 1);
-        await sql<SessionRow>('sessions').whereIn('id', ids).delete();
-        for (const sessionId of ids) {
-          const event = { type: 'session_deleted', session_id: sessionId } as const;
-          const place = { sessionId, workspaceId: row.workspace_id };
-          tellWorkspace(sql, place, [{ type: event.type, event }], now());
-        }
-        recordAudit(sql, reach, {
-          action: 'session.delete',
-          target: { type: 'session', id },
-          organizationId: row.organization_id,
-          before: { workspace_id: row.workspace_id, messages: row.message_count },
-        });
-        return ids;
-      }),
+          // Also a session of an agent can be asked something; whoever does that waits, or is seen here.
+          if (below.length > 0) {
+            await sql('sessions').whereIn('id', below).orderBy('id').forUpdate().pluck('id');
+            await requireIdle(sql, id, below);
+          }
+          const ids = [id, ...below];
+          // Of forks that stay, the database takes the parent away: whoever has read one has to read it anew.
+          await sql<SessionRow>('sessions').whereIn('parent_id', ids).increment('revision', 1);
+          await sql<SessionRow>('sessions').whereIn('id', ids).delete();
+          for (const sessionId of ids) {
+            const event = { type: 'session_deleted', session_id: sessionId } as const;
+            const place = { sessionId, workspaceId: row.workspace_id };
+            tellWorkspace(sql, place, [{ type: event.type, event }], now());
+          }
+          recordAudit(sql, reach, {
+            action: 'session.delete',
+            target: { type: 'session', id },
+            organizationId: row.organization_id,
+            before: { workspace_id: row.workspace_id, messages: row.message_count },
+          });
+          return ids;
+        }),
+      ),
     rules: (id, ofAgent) =>
       database.read('installation', async (sql) => {
         const ruled = ofAgent ? await personsSession(sql, id) : id;

@@ -14,6 +14,7 @@ import { recordAudit } from './audit.ts';
 import type { Cursors } from './cursor.ts';
 import { deleteSessions, emptyCorpora } from './delete-in-parts.ts';
 import { noteDeletedWorkspaces } from './deleted-workspaces.ts';
+import { despiteDeadlocks } from './despite-deadlocks.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { holdItemsAtWork } from './ingestion-rows.ts';
 import { type Page, readPage } from './page.ts';
@@ -132,7 +133,8 @@ export function workspaceRepository({ database, clock, cursors }: StoreParts): W
         await runs().whereNull('interrupt_requested').update({ interrupt_requested: 'requested' });
         return runs().pluck('id');
       }),
-    delete: (reach, id, ifMatch) => database.write(reach, (sql) => deleteWorkspace(sql, reach, id, ifMatch)),
+    delete: (reach, id, ifMatch) =>
+      despiteDeadlocks(() => database.write(reach, (sql) => deleteWorkspace(sql, reach, id, ifMatch))),
     terms: remembered(
       database,
       (id) => id,
