@@ -28,14 +28,39 @@ export function catchInterrupts(stop: (what: Interrupt) => void): Interrupts {
     else if (what === 'signal') process.exit(code);
     exitCode ??= code;
   };
-  if (catching.push(act) === 1) for (const name of signals) process.on(name, onSignal);
+  catching.push(act);
+  const ignoreSignals = heedSignals();
   return {
     exitCode: () => exitCode,
     release() {
       catching.splice(catching.indexOf(act), 1);
-      if (catching.length === 0) for (const name of signals) process.off(name, onSignal);
+      ignoreSignals();
     },
   };
+}
+
+/** What those who hold interrupts say to whoever presses Ctrl+C meanwhile, and would think that it is not heard. */
+const holding: (() => void)[] = [];
+/** What came meanwhile, in its order. */
+const held: (() => void)[] = [];
+
+/**
+ * Does what leaves something broken behind where it is cut off; what comes meanwhile takes effect when it is done. It has
+ * to end by itself, and soon.
+ */
+export async function holdInterrupts<Result>(
+  work: () => Promise<Result>,
+  onHeld: () => void,
+): Promise<Result> {
+  holding.push(onHeld);
+  const ignoreSignals = heedSignals();
+  try {
+    return await work();
+  } finally {
+    holding.splice(holding.indexOf(onHeld), 1);
+    ignoreSignals();
+    if (holding.length === 0) for (const act of held.splice(0)) act();
+  }
 }
 
 /** Does the work; where an interrupt comes first, closes what the work has in use and ends the command. */
@@ -68,9 +93,7 @@ export function endWithTheReader(): void {
       process.stderr.write(`service: Standard output cannot be written: ${error.message}.\n`);
     told = true;
     const code = isGone ? 0 : 1;
-    const act = catching.at(-1);
-    if (act) act('reader_left', code);
-    else process.exit(code);
+    onInterrupt('reader_left', code);
   });
   // The answer may still be read where the notices are not.
   process.stderr.on('error', () => undefined);
@@ -80,6 +103,30 @@ export function endWithTheReader(): void {
 const signals = (Object.keys(codes) as Signal[]) // keys of a type of our own
   .filter((name) => name !== 'SIGHUP' || process.listenerCount(name) === 0);
 
+/** How many need to hear of signals. */
+let heeding = 0;
+
+/** Until the given function is called. */
+function heedSignals(): () => void {
+  heeding += 1;
+  if (heeding === 1) for (const name of signals) process.on(name, onSignal);
+  return () => {
+    heeding -= 1;
+    if (heeding === 0) for (const name of signals) process.off(name, onSignal);
+  };
+}
+
 function onSignal(name: Signal): void {
-  catching.at(-1)?.('signal', codes[name]);
+  onInterrupt('signal', codes[name]);
+}
+
+function onInterrupt(what: Interrupt, code: number): void {
+  const act = () => {
+    const stop = catching.at(-1);
+    if (stop) stop(what, code);
+    else process.exit(code);
+  };
+  if (holding.length === 0) return void act();
+  if (held.length === 0 && what === 'signal') holding.at(-1)?.();
+  held.push(act);
 }

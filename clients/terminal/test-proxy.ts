@@ -5,9 +5,9 @@ import { onTestFinished } from 'vitest';
 
 /**
  * What becomes of a request: it does not reach the server, and gets this status, loses its connection, or waits for an
- * answer; or it is done, and the answer does not arrive.
+ * answer; or it is done, and the answer does not arrive, or is kept back until the test lets it go.
  */
-type Spoilt = number | 'dropped' | 'unanswered' | 'answer_lost';
+type Spoilt = number | 'dropped' | 'unanswered' | 'answer_lost' | 'answer_kept';
 
 /** A way to one server. */
 export interface TestProxy {
@@ -16,7 +16,9 @@ export interface TestProxy {
   spoil(kind: RegExp, how: Spoilt): void;
   /** Cuts the connections of all requests of this kind, and of those that come, until the given function is called. */
   cut(kind: RegExp): () => void;
-  /** Those that were spoilt, as `POST /path`. */
+  /** Lets go of the answers that are kept back. */
+  letGo(): void;
+  /** Those that were spoilt, as `POST /path`; one whose answer is kept back stands here once it is done. */
   spoilt(): readonly string[];
 }
 
@@ -26,6 +28,7 @@ export async function startTestProxy(server: string): Promise<TestProxy> {
   const cut = new Set<RegExp>();
   const open = new Map<Socket, string>();
   const spoilt: string[] = [];
+  const kept: (() => void)[] = [];
   const proxy = createServer((request, response) => {
     const { method = '', url = '', headers } = request;
     const line = `${method} ${url}`;
@@ -35,7 +38,7 @@ export async function startTestProxy(server: string): Promise<TestProxy> {
     const at = plans.findIndex(({ kind }) => kind.test(line));
     const [plan] = at < 0 ? [] : plans.splice(at, 1);
     const how = plan?.how ?? null;
-    if (how !== null) spoilt.push(line);
+    if (how !== null && how !== 'answer_kept') spoilt.push(line);
     if (how === 'dropped') return void request.socket.destroy();
     if (how === 'unanswered') return;
     if (typeof how === 'number') return void response.writeHead(how).end('Spoilt.');
@@ -44,8 +47,13 @@ export async function startTestProxy(server: string): Promise<TestProxy> {
         answer.destroy();
         return void request.socket.destroy();
       }
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(response).on('close', () => answer.destroy());
+      const passOn = () => {
+        response.writeHead(answer.statusCode ?? 502, answer.headers);
+        answer.pipe(response).on('close', () => answer.destroy());
+      };
+      if (how !== 'answer_kept') return passOn();
+      kept.push(passOn);
+      spoilt.push(line);
     });
     onward.on('error', () => response.destroy());
     request.pipe(onward);
@@ -63,6 +71,9 @@ export async function startTestProxy(server: string): Promise<TestProxy> {
       cut.add(kind);
       for (const [socket, line] of open) if (kind.test(line)) socket.destroy();
       return () => void cut.delete(kind);
+    },
+    letGo: () => {
+      for (const passOn of kept.splice(0)) passOn();
     },
     spoilt: () => spoilt,
   };

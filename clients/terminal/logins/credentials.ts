@@ -3,6 +3,8 @@ import { createServiceClient } from '@service/client';
 import type { TokenPair } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { holdInterrupts } from '../interrupts.ts';
+import { isTerminal, notice } from '../output.ts';
 import { currentPlaces } from '../places.ts';
 import { type Login, type Logins, openLogins } from './logins.ts';
 import { serverOrigin } from './server-address.ts';
@@ -78,10 +80,23 @@ async function renew(logins: Logins, origin: string, isGood: (login: Login) => b
     const kept = await logins.find(origin);
     if (!kept) throw notLoggedIn(origin);
     if (kept.kind === 'api_key' || isGood(kept)) return kept;
-    const next = loginOf(await refresh(origin, kept.refresh_token));
-    await logins.keep(origin, next);
-    return next;
+    const { refresh_token: spent } = kept;
+    // Whoever is cut off in between has a login that the server takes for stolen.
+    return await holdInterrupts(
+      async () => {
+        const next = loginOf(await refresh(origin, spent));
+        await logins.keep(origin, next);
+        return next;
+      },
+      () => sayThatItWaits(origin),
+    );
   });
+}
+
+function sayThatItWaits(origin: string): void {
+  // What is typed stands on the line, and perhaps what was going on.
+  if (isTerminal(process.stderr)) process.stderr.write('\n');
+  notice(`The login to ${origin} is being renewed: the command ends as soon as that is done.`);
 }
 
 async function refresh(baseUrl: string, refresh_token: string): Promise<TokenPair> {
