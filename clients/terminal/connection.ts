@@ -1,7 +1,7 @@
 /** The service that a command speaks to: inside this process for the folder it works in, or a remote one. */
 import { existsSync } from 'node:fs';
 import { createServiceClient, type ServiceClient } from '@service/client';
-import { serviceErrorOf } from '@service/client/errors';
+import { ConnectionError, serviceErrorOf } from '@service/client/errors';
 import type { Diagnostic } from '../../server/config/config.ts';
 import { CommandFailure } from './failures.ts';
 import { closeAtEnd } from './interrupts.ts';
@@ -126,12 +126,22 @@ async function send(request: Request, { tokenInsteadOf }: Credentials): Promise<
   const response = await once(request);
   if (again === null || !(await isExpired(again, response))) return response;
   const [, expired = ''] = /^Bearer (.*)$/.exec(again.headers.get('Authorization') ?? '') ?? [];
-  // Where it cannot be renewed, what the server said says what to do.
-  const renewed = await tokenInsteadOf(expired).catch(() => null);
+  const renewed = await tokenInsteadOf(expired).catch(async (cause: unknown) => {
+    await response.body?.cancel();
+    throw notRenewed(cause);
+  });
+  // Where there is no other one, what the server said says what to do.
   if (renewed === null) return response;
   await response.body?.cancel();
   again.headers.set('Authorization', `Bearer ${renewed}`);
   return await once(again);
+}
+
+/** The next attempt may find it well: whoever follows a run goes on. */
+function notRenewed(cause: unknown): ConnectionError {
+  if (cause instanceof ConnectionError) return cause;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new ConnectionError(`The login could not be renewed: ${why}`, cause);
 }
 
 /** Files are not held for a second time, and a stream comes but once. */

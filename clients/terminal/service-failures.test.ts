@@ -2,7 +2,9 @@
 import { once } from 'node:events';
 import { createServer, type OutgoingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { BrokenStreamError, ConnectionError } from '@service/client/errors';
 import { expect, onTestFinished, test } from 'vitest';
+import { failureOf } from './service-failures.ts';
 import { testHome } from './test-command.ts';
 
 const started = { type: 'run_started', run_id: 'run_1', session_id: 'ses_1', model: 'demo:demo-1' };
@@ -42,6 +44,11 @@ test.each([
   const { code: ended, stderr } = await testHome().service(['run', 'hello'], { variables });
   expect(stderr).toContain(`service: ${words}`);
   expect(ended).toBe(exitCode);
+});
+
+test('what kept a stream from being read on is told beside its loss', () => {
+  const lost = new BrokenStreamError('It was lost.', 'run_1', 1, new ConnectionError('A lock is held.'));
+  expect(failureOf(lost)).toMatchObject({ message: 'It was lost.\nA lock is held.', exitCode: 4 });
 });
 
 test('a query that a server has, and whose answer was lost, is not to be asked again without a look', async () => {

@@ -21,6 +21,8 @@ const remedies: Readonly<Record<string, string>> = {
 export function failureOf(error: unknown): unknown {
   if (error instanceof ServiceError) return failureOfRefusal(error);
   if (error instanceof BrokenStreamError && isForGood(error.cause)) return failureOf(error.cause);
+  if (error instanceof BrokenStreamError && error.cause instanceof ConnectionError)
+    return new CommandFailure(`${error.message}\n${error.cause.message}`, exitCodes.unreachable);
   if (error instanceof ConnectionError || error instanceof BrokenStreamError)
     return new CommandFailure(error.message, exitCodes.unreachable);
   return error;

@@ -4,10 +4,10 @@ import type { AddressInfo, Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 /**
- * What becomes of a request: it does not reach the server, and gets this status, loses its connection, or waits for an
- * answer; or it is done, and the answer does not arrive, or is kept back until the test lets it go.
+ * What becomes of a request: it does not reach the server, and gets this status, is told that its login is over, loses its
+ * connection, or waits for an answer; or it is done, and the answer does not arrive, or is kept back until the test lets it go.
  */
-type Spoilt = number | 'dropped' | 'unanswered' | 'answer_lost' | 'answer_kept';
+type Spoilt = number | 'expired' | 'dropped' | 'unanswered' | 'answer_lost' | 'answer_kept';
 
 /** A way to one server. */
 export interface TestProxy {
@@ -41,6 +41,11 @@ export async function startTestProxy(server: string): Promise<TestProxy> {
     if (how !== null && how !== 'answer_kept') spoilt.push(line);
     if (how === 'dropped') return void request.socket.destroy();
     if (how === 'unanswered') return;
+    if (how === 'expired') {
+      const facts = { type: 'about:blank', title: 'Expired', detail: 'It is over.', request_id: 'req_1' };
+      response.writeHead(401, { 'content-type': 'application/problem+json' });
+      return void response.end(JSON.stringify({ ...facts, status: 401, code: 'credential_expired' }));
+    }
     if (typeof how === 'number') return void response.writeHead(how).end('Spoilt.');
     const onward = forward(new URL(url, server), { method, headers }, (answer) => {
       if (how === 'answer_lost') {

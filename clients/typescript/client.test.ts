@@ -363,6 +363,17 @@ test('where fetch waits no longer, the error says what may be at work, and how t
   await expect(call).rejects.not.toThrow('Is the server running');
 });
 
+test('what a fetch of the caller gives up is thrown in its own words, and not sent again', async () => {
+  const sent: string[] = [];
+  const own = async ({ method }: Request) => {
+    sent.push(method);
+    throw new ConnectionError('The tunnel is closed.');
+  };
+  const client = createServiceClient({ baseUrl: 'http://127.0.0.1:9', fetch: own });
+  await expect(client.GET('/api/v1/sessions')).rejects.toThrow(/^The tunnel is closed\.$/);
+  expect(sent).toEqual(['GET']);
+});
+
 test('repetition ends at its limit with the last error', async () => {
   const { client, server } = await talk((_, response) => sendProblem(response, 503, 'draining'));
   expect(await errorOf(client.GET('/ready'))).toMatchObject({ code: 'draining' });

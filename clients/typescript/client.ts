@@ -21,7 +21,7 @@ export interface ClientOptions {
    * it, it calls with another client, which has no token, or it would ask itself.
    */
   readonly token?: string | (() => string | Promise<string>);
-  /** Instead of the global `fetch`. */
+  /** Instead of the global `fetch`. A `ConnectionError` of its own is thrown as it is, and the call not repeated. */
   readonly fetch?: Send;
   /** How calls are repeated; what is not given is 4 times, after 250 ms at first, and with waits of 30 s at the most. */
   readonly retries?: Partial<RetryPolicy>;

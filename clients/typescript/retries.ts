@@ -115,6 +115,7 @@ function answerOf(request: Request, outcome: Outcome): Response {
   if ('response' in outcome) return outcome.response;
   const { origin } = new URL(request.url);
   const { failure, begun } = outcome;
+  if (failure instanceof ConnectionError) throw failure;
   const what = begun ? 'an answer that broke off' : 'no answer';
   const message = `${callOf(request)}: ${what} from ${origin} (${reasonOf(failure)}). ${adviceFor(outcome)}`;
   throw new ConnectionError(message, failure);
@@ -154,6 +155,8 @@ async function delayBeforeNext(
   policy: RetryPolicy,
 ): Promise<number | null> {
   const backOff = backOffMs(attempt, policy);
+  // Who sends for the caller has given it up, and says why in words of his own.
+  if ('failure' in outcome && outcome.failure instanceof ConnectionError) return null;
   if ('failure' in outcome) return isIdempotent(request) || isKeyed(request) ? backOff : null;
   if (!(await mayBeRepeated(request, outcome.response))) return null;
   const asked = retryAfterSeconds(outcome.response.headers);

@@ -1,10 +1,12 @@
 /** How a login is renewed: by the real command, against a real server behind a network that the test spoils. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { dirname, join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { type TestHome, testHome } from '../test-command.ts';
+import { withScriptedModel } from '../test-model.ts';
 import { startTestProxy } from '../test-proxy.ts';
 import { startTestServer } from '../test-server.ts';
+import { openLogins } from './logins.ts';
 
 const loginsOf = ({ home }: TestHome) => join(home, '.local/share/service/logins.json');
 
@@ -44,4 +46,63 @@ test.each([
   proxy.letGo();
   expect(await command.ended).toMatchObject({ code, stdout: '' });
   expect(await home.service(['sessions', 'list', '--server', proxy.url])).toMatchObject({ code: 0 });
+});
+
+/** Another process that holds the logins until the given function is called. */
+async function holdLogins(home: TestHome): Promise<() => void> {
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const logins = openLogins(dirname(loginsOf(home)));
+  const holding = logins.locked(async () => {
+    begun.resolve();
+    await ended.promise;
+  });
+  await begun.promise;
+  const letGo = async () => {
+    ended.resolve();
+    await holding;
+  };
+  onTestFinished(letGo);
+  return () => void letGo();
+}
+
+const reply = { text: 'First and second.', chunk_size: 6, hold_after_chunks: 2 };
+
+test.each([
+  ['is held by another process', 2],
+  ['is not renewed in time', 1],
+])('a run is followed on where its login %s for a while', async (what, attempts) => {
+  const scripted = testHome();
+  const model = await withScriptedModel(scripted, [{ reply }]);
+  const settings = join(scripted.home, '.config/service/service.json');
+  const { home, proxy } = await loggedIn(JSON.parse(readFileSync(settings, 'utf8')));
+  const command = home.start(['run', '--server', proxy.url, 'go']);
+  await command.until(() => command.stdout().includes('First'));
+  const letGo = attempts === 2 ? await holdLogins(home) : () => undefined;
+  if (attempts === 1) proxy.spoil(refreshing, 'unanswered');
+  const reading = /^GET .*\/events/;
+  for (let at = 0; at < 2; at += 1) proxy.spoil(reading, 'expired');
+  proxy.cut(/^POST .*\/query\/stream$/)();
+  // The second time it comes after the first renewal has failed, and what it is told is no end either.
+  await command.until(() => proxy.spoilt().filter((one) => reading.test(one)).length === 2);
+  letGo();
+  await model.release();
+  expect(await command.ended, what).toMatchObject({ code: 0, stdout: 'First and second.\n' });
+});
+
+test.each([
+  ['by the clock here', 'held'],
+  ['as the server tells', 'held'],
+  ['as the server tells', 'late'],
+])('a command whose login is over %s, and is %s, says why that is not renewed', async (whose, how) => {
+  const { home, proxy } = await loggedIn();
+  if (whose === 'by the clock here') endLogin(home);
+  else proxy.spoil(/^GET .*\/sessions/, 'expired');
+  if (how === 'held') await holdLogins(home);
+  else proxy.spoil(refreshing, 'unanswered');
+  const ended = await home.service(['sessions', 'list', '--server', proxy.url]);
+  const held =
+    /^service: The login to http\S+ could not be renewed\. Another process has held .*logins\.lock/;
+  const late = /^service: http\S+ did not renew the login within 8 s\./;
+  expect(ended).toMatchObject({ code: 4, stderr: expect.stringMatching(how === 'held' ? held : late) });
+  expect(ended.stderr).not.toMatch(/credential_expired|Is the server running/);
 });

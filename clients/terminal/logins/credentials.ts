@@ -1,7 +1,7 @@
 /** The credential for a remote server: from the environment, or from the login that is kept here. */
 import { createServiceClient } from '@service/client';
 import type { TokenPair } from '@service/client/api';
-import { ServiceError } from '@service/client/errors';
+import { ConnectionError, ServiceError } from '@service/client/errors';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { holdInterrupts } from '../interrupts.ts';
 import { isTerminal, notice } from '../output.ts';
@@ -47,9 +47,14 @@ export async function credentialsFor(address: string, environment: NodeJS.Proces
     },
     async tokenInsteadOf(expired) {
       if (login.kind === 'api_key') return null;
-      // This clock was another one when the login was kept, or the server's was.
-      login = await renew(logins, origin, (one) => isFresh(one) && tokenOf(one) !== expired);
-      return tokenOf(login);
+      try {
+        // This clock was another one when the login was kept, or the server's was.
+        login = await renew(logins, origin, (one) => isFresh(one) && tokenOf(one) !== expired);
+        return tokenOf(login);
+      } catch (error) {
+        if (error instanceof NoLogin) return null;
+        throw error;
+      }
     },
   };
 }
@@ -76,21 +81,32 @@ export function assertKey(key: string, from: string): void {
 
 /** A refresh token is good for one use: of several processes one renews the login, and the others take what it got. */
 async function renew(logins: Logins, origin: string, isGood: (login: Login) => boolean): Promise<Login> {
-  return await logins.locked(async () => {
-    const kept = await logins.find(origin);
-    if (!kept) throw notLoggedIn(origin);
-    if (kept.kind === 'api_key' || isGood(kept)) return kept;
-    const { refresh_token: spent } = kept;
-    // Whoever is cut off in between has a login that the server takes for stolen.
-    return await holdInterrupts(
-      async () => {
-        const next = loginOf(await refresh(origin, spent));
-        await logins.keep(origin, next);
-        return next;
-      },
-      () => sayThatItWaits(origin),
-    );
-  });
+  return await logins
+    .locked(() => renewAlone(logins, origin, isGood))
+    .catch((error: unknown) => {
+      // It is known by its name: its class stays within the settings.
+      if (!(error instanceof Error) || error.name !== 'LockError') throw error;
+      throw new ConnectionError(
+        `The login to ${origin} could not be renewed. ${error.message}. If no other service command is at work, remove that file.`,
+        error,
+      );
+    });
+}
+
+async function renewAlone(logins: Logins, origin: string, isGood: (login: Login) => boolean): Promise<Login> {
+  const kept = await logins.find(origin);
+  if (!kept) throw notLoggedIn(origin);
+  if (kept.kind === 'api_key' || isGood(kept)) return kept;
+  const { refresh_token: spent } = kept;
+  // Whoever is cut off in between has a login that the server takes for stolen.
+  return await holdInterrupts(
+    async () => {
+      const next = loginOf(await refresh(origin, spent));
+      await logins.keep(origin, next);
+      return next;
+    },
+    () => sayThatItWaits(origin),
+  );
 }
 
 function sayThatItWaits(origin: string): void {
@@ -107,12 +123,12 @@ async function refresh(baseUrl: string, refresh_token: string): Promise<TokenPai
     return (await client.POST('/api/v1/auth/refresh', { body: { refresh_token }, signal })).data;
   } catch (error) {
     if (signal.aborted)
-      throw new CommandFailure(`${baseUrl} did not renew the login in time.`, exitCodes.unreachable);
+      throw new ConnectionError(
+        `${baseUrl} did not renew the login within ${refreshLimitMs / 1000} s. Is the server well there? Try again.`,
+        error,
+      );
     if (!(error instanceof ServiceError) || error.status !== 401) throw error;
-    throw new CommandFailure(
-      `The login to ${baseUrl} has ended. Log in again: service login ${baseUrl}`,
-      exitCodes.unreachable,
-    );
+    throw new NoLogin(`The login to ${baseUrl} has ended. Log in again: service login ${baseUrl}`);
   }
 }
 
@@ -131,9 +147,15 @@ function keyForAnother(origin: string): CommandFailure {
   );
 }
 
-function notLoggedIn(origin: string): CommandFailure {
-  return new CommandFailure(
+function notLoggedIn(origin: string): NoLogin {
+  return new NoLogin(
     `There is no login to ${origin}. Log in: service login ${origin}, or set SERVICE_API_KEY.`,
-    exitCodes.unreachable,
   );
+}
+
+/** Only a person can make another one: no further attempt finds it. */
+class NoLogin extends CommandFailure {
+  constructor(message: string) {
+    super(message, exitCodes.unreachable);
+  }
 }
