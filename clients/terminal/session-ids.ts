@@ -25,7 +25,7 @@ export async function findSession(
   throw found.length === 0 ? noSuchSession(given) : new CommandFailure(ambiguous(given, found));
 }
 
-/** The session that was used last; null where there is none. */
+/** The session of this project that was used last, where the service is that of the project; null where there is none. */
 export async function latestSession(client: ServiceClient, signal: AbortSignal): Promise<Session | null> {
   const query = { sort: '-updated_at', limit: 1 } as const;
   const { data } = await client.GET('/api/v1/sessions', { params: { query }, signal });

@@ -15,7 +15,9 @@ export function addRun(program: Command): void {
       .option('-m, --model <name>', 'the model, as <provider>:<model_id>')
       .option('-a, --agent <slug>', 'who answers: coder, plan, research, or one of service agents list')
       .option('-s, --session <id>', 'go on in this session')
-      .addOption(new Option('-c, --continue', 'go on in the latest session').conflicts('session'))
+      .addOption(
+        new Option('-c, --continue', 'go on in the latest session of this project').conflicts('session'),
+      )
       .option('--corpus <corpus>', 'answer from these documents: a name of service corpora list')
       .option('-q, --quiet', 'print the answer alone')
       .option('--json', 'print every event as one line of JSON')

@@ -54,11 +54,11 @@ test('a limit that was reached is told once, with how to go on; quiet, too', asy
   const options = { limits: { max_steps: 1 } };
   await withScriptedModel(home, [first('x', call('ls', { path: '.' })), said], { options });
   const ended = await home.service(['run', 'x']);
-  expect(ended.stderr).toMatch(/step[\s\S]*--continue goes on from there\.\n$/);
-  expect(ended.stderr).not.toContain('as many steps as it may. --continue');
+  expect(ended.stderr).toMatch(/step[\s\S]*To go on from there: service run --session \w{6} "…"\n$/);
+  expect(ended.stderr).not.toContain('as many steps as it may. To go on');
   const quiet = await home.service(['run', '--quiet', 'x']);
-  expect(quiet.stderr).toBe(
-    'service: The run took as many steps as it may. --continue goes on from there.\n',
+  expect(quiet.stderr).toMatch(
+    /^service: The run took as many steps as it may\. To go on from there: service run --session \w{6} "…"\n$/,
   );
 });
 

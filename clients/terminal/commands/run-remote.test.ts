@@ -162,6 +162,40 @@ test('an answer that goes into a pipe stays as it is where the server is not rea
   expect((await command.ended).stdout).toBe('First and second.\n');
 });
 
+test('--continue goes on in the session that this project has on the server, whoever has used another one since', async () => {
+  const { home, model, proxy, server, environment } = await serverElsewhere([
+    { reply: { text: 'Answer to {{last_user}}' } },
+  ]);
+  home.write('other/.git/HEAD', 'ref: refs/heads/main\n');
+  const runThere = (words: readonly string[], cwd = home.project) =>
+    home.service(['run', '--server', proxy.url, ...words], { variables: environment, cwd });
+  expect(await runThere(['--continue', 'none yet'])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/No session was begun from this project on http\S+\. .* --session/),
+  });
+  await runThere(['ours']);
+  await runThere(['theirs'], join(home.home, 'other'));
+  const ours = await runThere(['--continue', 'and more']);
+  expect(ours).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/^service: This goes on in session \w{6}: ours\n/),
+  });
+  const heard = JSON.stringify((await model.requests()).at(-1)?.body);
+  expect(heard).toMatch(/ours.*and more/);
+  expect(heard).not.toContain('theirs');
+  expect(await runThere(['-q', '--continue', 'quietly'])).toMatchObject({ code: 0, stderr: '' });
+
+  const client = createServiceClient({ baseUrl: server.url, token: server.operatorKey });
+  for (const { id: session_id } of (await client.GET('/api/v1/sessions')).data.data)
+    await client.DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id } } });
+  expect(await runThere(['--continue', 'gone'])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /The latest session of this project, ses_\w+, is not there any more on http/,
+    ),
+  });
+});
+
 test('what a run asks whose terminal is gone is asked by the next one in its session', async () => {
   const { runThere } = await serverElsewhere([
     { when: { step: 0, last_user: '^first' }, reply: { tool_calls: [asks] } },
@@ -205,7 +239,7 @@ test('where a plan cannot be approved, it is said how to decide and how to go on
 });
 
 test.each([
-  ['run', 'GET /api/v1/sessions', ['run', '--continue', 'go']],
+  ['run', 'GET /api/v1/sessions', ['run', '--session', 'abc123', 'go']],
   ['run', 'GET /api/v1/corpora', ['run', '--corpus', 'notes', 'go']],
   ['plans approve', 'GET /api/v1/plans', ['plans', 'approve', 'mend']],
 ])('Ctrl+C ends service %s while %s is not answered', async (_command, request, words) => {

@@ -3,11 +3,13 @@ import type { ServiceClient } from '@service/client';
 import type { QueryRequest, Session } from '@service/client/api';
 import { findCorpus } from '../corpora/corpus-names.ts';
 import { CommandFailure } from '../failures.ts';
+import { brief, notice } from '../output.ts';
 import type { Project } from '../project.ts';
 import { atWork, beginsAfter, type Work } from '../run/at-work.ts';
 import { followRun } from '../run/follow-run.ts';
 import { readPrompt } from '../run/prompt-input.ts';
-import { findSession, latestSession } from '../session-ids.ts';
+import { latestThere } from '../server-sessions.ts';
+import { findSession, latestSession, shortIds } from '../session-ids.ts';
 
 /** The options of the command line. */
 export interface RunWishes {
@@ -36,7 +38,7 @@ export async function runPrompt(promptFor: (project: Project) => string, wishes:
 }
 
 async function ask(prompt: string, wishes: RunWishes, { client, ...work }: Work): Promise<void> {
-  const session = await chooseSession(client, wishes, work.stop);
+  const session = await chooseSession(client, wishes, work);
   if (session) await beginsAfter(client, session, wishes, work);
   work.stop.throwIfAborted();
   const corpusId =
@@ -66,11 +68,17 @@ function queryOf(
 async function chooseSession(
   client: ServiceClient,
   wishes: RunWishes,
-  stop: AbortSignal,
+  { progress, stop }: Pick<Work, 'progress' | 'stop'>,
 ): Promise<Session | null> {
   if (wishes.session !== undefined) return await findSession(client, wishes.session, stop);
   if (!wishes.continue) return null;
-  const latest = await latestSession(client, stop);
-  if (latest) return latest;
-  throw new CommandFailure('There is no session to go on in. Leave out --continue to begin one.');
+  const { server, quiet = false } = wishes;
+  const latest =
+    server === undefined ? await latestSession(client, stop) : await latestThere(client, server, stop);
+  if (!latest)
+    throw new CommandFailure('There is no session to go on in. Leave out --continue to begin one.');
+  progress.hide();
+  if (!quiet)
+    notice(`This goes on in session ${shortIds([latest.id])(latest.id)}: ${brief(latest.title, 60)}`);
+  return latest;
 }

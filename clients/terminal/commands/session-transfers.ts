@@ -7,6 +7,7 @@ import { withService, withSessions } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { nextCommand } from '../next-command.ts';
 import { isTerminal, notice, print, printable, shown } from '../output.ts';
+import { keepLatest } from '../server-sessions.ts';
 import { findSession, noSuchSession, shortIds } from '../session-ids.ts';
 
 interface Where {
@@ -70,6 +71,7 @@ export async function importSession(
     const { data } = await asked.catch((error: unknown) => {
       throw explained(error, where);
     });
+    if (server !== undefined) await keepLatest(server, data.id);
     print(printable(`${data.id} ${data.title}`));
     if (!isTerminal(process.stderr)) return;
     const words = `--session ${shortIds([data.id])(data.id)} "…"`;

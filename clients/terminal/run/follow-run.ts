@@ -6,6 +6,7 @@ import { citedIn } from '../corpora/citations.ts';
 import { nextCommand } from '../next-command.ts';
 import { describeDiagnostic, isTerminal, notice, paint, print, printable, shown } from '../output.ts';
 import type { Project } from '../project.ts';
+import { keepLatest } from '../server-sessions.ts';
 import { shortIds } from '../session-ids.ts';
 import { openKeyboard } from '../terminal-input.ts';
 import { decideOnPlan } from './plan-decision.ts';
@@ -49,7 +50,7 @@ export async function followRun(
     if (ended === null) return;
     if (quiet && !json) printAnswer(ended.done);
     if (!alone) sayWhatIsCited(ended.done, display);
-    if (!stop.aborted) remarkOn(ended.done, { alone });
+    if (!stop.aborted) remarkOn(ended.done, { alone, goOn: goOnCommand(ended.done.session_id, following) });
     next = alone ? null : await whatFollows(client, ended, following);
     if (next === null && !alone) sayHowToGoOn(ended.done.session_id, following, ended.done);
     if (!stop.aborted) failIfInterrupted(ended.done);
@@ -63,16 +64,20 @@ async function watchOne(
   following: Following,
   display: RunDisplay,
 ): Promise<Ended | null> {
-  const { quiet = false, json = false, stop } = following;
+  const { quiet = false, json = false, server, stop } = following;
   let session: string | null = null;
+  let kept: Promise<void> | undefined;
   const onSession = (id: string) => {
     session = id;
+    if (server !== undefined) kept = keepLatest(server, id);
   };
   try {
     return await watchRun(client, beginning, { display, json, quiet, stop, onSession });
   } catch (failure) {
     if (session !== null && !quiet && !json) sayHowToGoOn(session, following);
     throw failure;
+  } finally {
+    await kept;
   }
 }
 
@@ -114,11 +119,14 @@ function printAnswer({ content }: QueryResponse): void {
   print((isTerminal() ? shown(answer) : answer).replace(/\n$/, ''));
 }
 
-function sayHowToGoOn(id: string, { server }: Following, done?: QueryResponse): void {
+function goOnCommand(id: string, { server }: Following): string {
+  return nextCommand('run', server, `--session ${shortIds([id])(id)} "…"`);
+}
+
+function sayHowToGoOn(id: string, following: Following, done?: QueryResponse): void {
   if (!isTerminal(process.stderr)) return;
-  const words = nextCommand('run', server, `--session ${shortIds([id])(id)} "…"`);
   const used = done ? [`The run: ${describeUse(done.usage, done.cost)}`] : [];
-  const lines = [`Session ${id}. To go on: ${words}`, ...used];
+  const lines = [`Session ${id}. To go on: ${goOnCommand(id, following)}`, ...used];
   process.stderr.write(
     `\n${paint('dim', lines.map((line) => printable(line)).join('\n'), process.stderr)}\n`,
   );

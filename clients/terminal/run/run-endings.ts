@@ -3,22 +3,26 @@ import type { QueryResponse } from '@service/client/api';
 import { CommandFailure } from '../failures.ts';
 import { notice } from '../output.ts';
 
-/** Of a limit that was reached a notice of the run has told before. */
-const ends: Partial<Readonly<Record<QueryResponse['stop_reason'], string>>> = {
-  max_tokens: 'The answer is cut off: the model may write no more at once. Ask it to go on with --continue.',
-  step_limit: '--continue goes on from there.',
-  token_limit: '--continue goes on from there.',
-  cost_limit: '--continue goes on from there.',
-  quota_exceeded: '--continue goes on from there when there is more.',
-  refusal: 'The model declined to answer.',
-};
-/** Where notices are not shown. */
-const endsAlone: typeof ends = {
-  step_limit: 'The run took as many steps as it may. --continue goes on from there.',
-  token_limit: 'The run used as many tokens as it may. --continue goes on from there.',
-  cost_limit: 'The run cost as much as it may. --continue goes on from there.',
-  quota_exceeded: 'A quota is used up. --continue goes on from there when there is more.',
-  loop_detected: 'The run was ended because it turned in circles.',
+interface Ending {
+  readonly said?: string;
+  /** Where notices are not shown: of a limit that was reached one of the run has told before. */
+  readonly alone?: string;
+  /** What stands before the command that goes on in the session, where that helps. */
+  readonly goOn?: string;
+}
+
+const fromThere = 'To go on from there:';
+const endings: Partial<Readonly<Record<QueryResponse['stop_reason'], Ending>>> = {
+  max_tokens: {
+    said: 'The answer is cut off: the model may write no more at once.',
+    goOn: 'To have it go on:',
+  },
+  step_limit: { alone: 'The run took as many steps as it may.', goOn: fromThere },
+  token_limit: { alone: 'The run used as many tokens as it may.', goOn: fromThere },
+  cost_limit: { alone: 'The run cost as much as it may.', goOn: fromThere },
+  quota_exceeded: { alone: 'A quota is used up.', goOn: 'To go on when there is more:' },
+  loop_detected: { alone: 'The run was ended because it turned in circles.' },
+  refusal: { said: 'The model declined to answer.' },
 };
 
 const interruptions: Readonly<Record<NonNullable<QueryResponse['interrupt_reason']>, string>> = {
@@ -33,11 +37,18 @@ const interruptions: Readonly<Record<NonNullable<QueryResponse['interrupt_reason
   hook: 'A hook stopped the run.',
 };
 
-/** Says what is odd about the end. */
-export function remarkOn(done: QueryResponse, { alone }: { readonly alone: boolean }): void {
+/**
+ * Says what is odd about the end.
+ * @param goOn - The command that goes on in the session of the run.
+ */
+export function remarkOn(
+  done: QueryResponse,
+  { alone, goOn }: { readonly alone: boolean; readonly goOn: string },
+): void {
   const { stop_reason: reason, content } = done;
-  const remark = (alone ? endsAlone[reason] : undefined) ?? ends[reason];
-  if (remark) notice(remark);
+  const { said, alone: saidAlone, goOn: how } = endings[reason] ?? {};
+  const words = [said ?? (alone ? saidAlone : undefined), how && `${how} ${goOn}`].filter(Boolean);
+  if (words.length > 0) notice(words.join(' '));
   else if (reason === 'end_turn' && !content.some((part) => part.type === 'text' && part.text.trim()))
     notice('The model ended without a word.');
 }
