@@ -22,8 +22,6 @@ export async function openProject(): Promise<Project> {
 export interface ProjectWishes {
   /** Ends the command instead of leaving out what is not trusted. */
   readonly trustRequired: boolean;
-  /** False where the run goes to a remote server, which never sees the files. */
-  readonly used: boolean;
   /** Says nothing that is no failure. */
   readonly quiet: boolean;
 }
@@ -32,9 +30,9 @@ export interface ProjectWishes {
  * Reads the settings for a run: says what is odd in them, and lets the person at the terminal trust what is not trusted
  * yet. Elsewhere what is left out is said, and the run goes on without.
  */
-export async function openProjectForRun({ trustRequired, used, quiet }: ProjectWishes): Promise<Project> {
+export async function openProjectForRun({ trustRequired, quiet }: ProjectWishes): Promise<Project> {
   let project = await openProject();
-  const asks = used && !trustRequired && !quiet && canAsk();
+  const asks = !trustRequired && !quiet && canAsk();
   if (project.loaded.ignored.length > 0 && asks) project = await askForTrust(project);
   const { ignored } = project.loaded;
   if (trustRequired && ignored.length > 0) {
@@ -44,8 +42,7 @@ export async function openProjectForRun({ trustRequired, used, quiet }: ProjectW
       exitCodes.untrusted,
     );
   }
-  if (quiet || !used) return project;
-  noticeSettings(project.loaded);
+  if (!quiet) noticeSettings(project.loaded);
   return project;
 }
 

@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import type { Project } from '../project.ts';
 import { type RunWishes, runPrompt } from './run.ts';
 
 const usualFile = 'AGENTS.md';
@@ -10,8 +9,8 @@ const usualFile = 'AGENTS.md';
 /** Creates or updates the context file that `options.initialize_as` names; fails where there is none afterwards. */
 export async function init(wishes: Pick<RunWishes, 'model' | 'quiet' | 'yolo'>): Promise<void> {
   let file = usualFile;
-  await runPrompt(({ loaded }: Project) => {
-    file = loaded.config.options?.initialize_as ?? usualFile;
+  await runPrompt((project) => {
+    file = project?.loaded.config.options?.initialize_as ?? usualFile;
     return promptFor(file);
   }, wishes);
   // The agent may have been refused, or have thought otherwise: a script has to learn of it.

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { dataFolder, launcher, type TestHome, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
+import { startTestServer } from '../test-server.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
 const rules = [
@@ -29,6 +30,25 @@ test('settings with errors end with 2, every error of every file, and nothing ma
   expect(ended.stderr).toMatch(/project\/service\.json:2:\d+: error: \/options\/progress/);
   expect(ended.stderr).toMatch(/project\/service\.json:3:\d+: error: \/tools/);
   expect(existsSync(join(home.project, '.service'))).toBe(false);
+});
+
+test('a run on a remote server needs no settings of this folder: neither right nor trusted', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const variables = { SERVICE_API_KEY: server.operatorKey, SERVICE_SERVER: server.url };
+  const words = ['run', '--model', 'demo:demo-1', 'hello'];
+  const answer = { code: 0, stdout: expect.stringContaining('You said: hello'), stderr: '' };
+  home.write('project/service.json', hooked);
+  expect(await home.service([...words, '--require-trust'], { variables })).toMatchObject(answer);
+  home.write('project/service.json', '{ "tools": 4');
+  home.write('.config/service/service.json', '{ "options": { "debug": "yes" } }');
+  expect(await home.service(words, { variables })).toMatchObject(answer);
+  const terminal = await openTestTerminal([launcher, ...words], {
+    cwd: home.project,
+    environment: { ...home.environment, ...variables },
+  });
+  const { screen, code } = await terminal.end();
+  expect({ screen, code }).toMatchObject({ code: 0, screen: expect.stringContaining('You said: hello') });
+  expect(screen).not.toContain('service.json');
 });
 
 test('what is odd in the settings is said once, with its place, and not with --quiet', async () => {

@@ -32,8 +32,11 @@ export async function run(words: readonly string[], wishes: RunWishes): Promise<
   await runPrompt(() => prompt, wishes);
 }
 
-/** As `run`, with a prompt that follows from the project's settings. */
-export async function runPrompt(promptFor: (project: Project) => string, wishes: RunWishes): Promise<void> {
+/** As `run`, with a prompt that follows from the project's settings, where these count. */
+export async function runPrompt(
+  promptFor: (project: Project | null) => string,
+  wishes: RunWishes,
+): Promise<void> {
   await atWork(wishes, (work) => ask(promptFor(work.project), wishes, work));
 }
 

@@ -6,7 +6,7 @@ import { type Connection, connectHere, connectTo, type LocalConnection } from '.
 import { exitCodes } from '../failures.ts';
 import { catchInterrupts } from '../interrupts.ts';
 import { isDumb, isTerminal, notice } from '../output.ts';
-import { openProjectForRun, type Project } from '../project.ts';
+import { openProject, openProjectForRun, type Project } from '../project.ts';
 import { failureOf } from '../service-failures.ts';
 import { noticeDiagnostics, withPlaces } from '../settings-notices.ts';
 import { noProgress, type Progress, startProgress } from './progress.ts';
@@ -24,7 +24,8 @@ export interface WorkWishes {
 export interface Work {
   readonly client: ServiceClient;
   readonly progress: Progress;
-  readonly project: Project;
+  /** Null where the run is on a remote server, which never sees the files. */
+  readonly project: Project | null;
   /** Aborted where the person wishes an end. */
   readonly stop: AbortSignal;
 }
@@ -32,14 +33,14 @@ export interface Work {
 /** Sets the exit code by how the work ended; throws where it failed. */
 export async function atWork(wishes: WorkWishes, act: (work: Work) => Promise<void>): Promise<void> {
   const { requireTrust = false, quiet = false, server } = wishes;
-  const used = server === undefined;
-  const project = await openProjectForRun({ trustRequired: requireTrust, used, quiet });
-  const progress = chooseProgress(project, wishes);
+  const place = server ?? (await openProjectForRun({ trustRequired: requireTrust, quiet }));
+  const project = typeof place === 'string' ? null : place;
+  const progress = (await wantsProgress(project, wishes)) ? startProgress() : noProgress;
   const stop = new AbortController();
   const interrupts = catchInterrupts((what) => stop.abort(what));
   try {
     progress.show('Starting');
-    const connection = await connect(project, wishes, progress);
+    const connection = await connect(place, wishes, progress);
     try {
       await act({ client: connection.client, progress, project, stop: stop.signal });
     } finally {
@@ -52,7 +53,7 @@ export async function atWork(wishes: WorkWishes, act: (work: Work) => Promise<vo
     process.exitCode = code;
   } finally {
     progress.hide();
-    project.settings.close();
+    project?.settings.close();
     interrupts.release();
   }
 }
@@ -83,15 +84,16 @@ export async function beginsAfter(
     await awaitTurn(client, session, { stop, lookMs: lookMs.elsewhere, onWait, onUnanswerable });
 }
 
+/** @param place - The address of a remote server, or else the project. */
 async function connect(
-  project: Project,
-  { server, quiet = false }: WorkWishes,
+  place: string | Project,
+  { quiet = false }: WorkWishes,
   progress: Progress,
 ): Promise<Connection> {
-  if (server !== undefined) return await connectTo(server);
-  const connection = await connectHere(project);
+  if (typeof place === 'string') return await connectTo(place);
+  const connection = await connectHere(place);
   progress.hide();
-  if (!quiet) noticeProviders(connection, project);
+  if (!quiet) noticeProviders(connection, place);
   return connection;
 }
 
@@ -105,7 +107,10 @@ function noticeProviders({ diagnostics, isDemonstration }: LocalConnection, { lo
 }
 
 /** `options.progress`, where there is a person to see it, on a terminal that can take a line back. */
-function chooseProgress({ loaded }: Project, { quiet, json }: WorkWishes): Progress {
-  const wanted = loaded.config.options?.progress ?? true;
-  return wanted && !quiet && !json && isTerminal(process.stderr) && !isDumb() ? startProgress() : noProgress;
+async function wantsProgress(project: Project | null, { quiet, json }: WorkWishes): Promise<boolean> {
+  if (quiet || json || !isTerminal(process.stderr) || isDumb()) return false;
+  // For a remote server the settings say nothing but this: what cannot be read of them is no matter.
+  const read = project ?? (await openProject().catch(() => null));
+  if (project === null) read?.settings.close();
+  return read?.loaded.config.options?.progress ?? true;
 }

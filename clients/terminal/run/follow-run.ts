@@ -30,7 +30,8 @@ export interface Following {
   /** The query in which the agent plans anew, told why. */
   readonly planAgain: (sessionId: string, why: string) => QueryRequest;
   readonly progress: Progress;
-  readonly project: Project;
+  /** Whose settings the run goes by; null where it is on a remote server. */
+  readonly project: Project | null;
   /** Interrupts the run; what it had done by then is still shown. */
   readonly stop: AbortSignal;
 }
@@ -44,7 +45,7 @@ export async function followRun(
   const { quiet = false, json = false, progress, project, stop } = following;
   const alone = quiet || json;
   const display = alone ? silentDisplay : createRunDisplay(progress);
-  if (!alone) sayWhatChanges(project, display);
+  if (project !== null && !alone) sayWhatChanges(project, display);
   for (let next: Beginning | null = beginning; next !== null; ) {
     const ended: Ended | null = await watchOne(client, next, following, display);
     if (ended === null) return;
@@ -69,7 +70,7 @@ async function watchOne(
   let kept: Promise<void> | undefined;
   const onSession = (id: string) => {
     session = id;
-    if (server !== undefined) kept = keepLatest(server, id);
+    if (server !== undefined) kept ??= keepLatest(server, id);
   };
   try {
     return await watchRun(client, beginning, { display, json, quiet, stop, onSession });
