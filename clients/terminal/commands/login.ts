@@ -8,8 +8,10 @@ import { connectTo } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { assertKey, loginOf } from '../logins/credentials.ts';
 import { logInByCode } from '../logins/device-login.ts';
-import { type Login, type Logins, openLogins } from '../logins/logins.ts';
+import { removalByHand } from '../logins/keyring.ts';
+import { KeyringAway, type Login, type Logins, openLogins } from '../logins/logins.ts';
 import { serverOrigin } from '../logins/server-address.ts';
+import { asTyped } from '../next-command.ts';
 import { displayPath, notice, print, printable } from '../output.ts';
 import { currentPlaces } from '../places.ts';
 import { isTyped, secretsOf } from '../secrets.ts';
@@ -26,10 +28,10 @@ export interface LoginWishes {
 
 /** Proves to the server who it is, and keeps what the server gives for it. Secrets come from the terminal or standard input. */
 export async function login(
-  named: string | undefined,
+  given: string | undefined,
   wishes: LoginWishes & { readonly server?: string },
 ): Promise<void> {
-  const origin = serverOrigin(theServer(named, wishes.server));
+  const origin = serverOrigin(theServer(given, wishes.server));
   const logins = openLogins((await currentPlaces()).dataHome);
   // What could not be kept must not be asked for.
   await logins.prepare();
@@ -45,16 +47,16 @@ export async function login(
   );
 }
 
-/** Ends the login at the server, and removes it here whatever the server says. */
-export async function logout(named: string | undefined, wishes: { readonly server?: string }): Promise<void> {
+/** Ends the login at the server, and removes it here whatever the server and the keyring say. */
+export async function logout(given: string | undefined, wishes: { readonly server?: string }): Promise<void> {
   const logins = openLogins((await currentPlaces()).dataHome);
-  const server = named ?? wishes.server;
+  const server = theOneNamed(given, wishes.server);
   const origin = server === undefined ? await theOnly(logins) : serverOrigin(server);
-  const login = await logins.find(origin);
-  if (!login) throw new CommandFailure(`There is no login to ${origin}.`);
-  await endAt(origin, login);
-  await logins.locked(() => logins.remove(origin));
+  if (!(await logins.origins()).includes(origin)) throw new CommandFailure(`There is no login to ${origin}.`);
+  await endAt(origin, logins);
+  const removed = await logins.locked(() => logins.remove(origin));
   print(`Logged out from ${origin}`);
+  if (removed === 'left_in_keyring') sayWhatIsLeft(origin);
 }
 
 interface Proved {
@@ -63,10 +65,20 @@ interface Proved {
   readonly name: string;
 }
 
-function theServer(named: string | undefined, option: string | undefined): string {
-  const server = named ?? option;
+function theServer(given: string | undefined, option: string | undefined): string {
+  const server = theOneNamed(given, option);
   if (server !== undefined) return server;
   throw new CommandFailure('Name the server: service login https://service.example.com', exitCodes.usage);
+}
+
+/** It may be named either way, or both ways where both are the same. */
+function theOneNamed(given: string | undefined, option: string | undefined): string | undefined {
+  if (given === undefined || option === undefined || serverOrigin(given) === serverOrigin(option))
+    return given ?? option;
+  throw new CommandFailure(
+    `Two servers are named, ${serverOrigin(given)} and with --server ${serverOrigin(option)}. Name one.`,
+    exitCodes.usage,
+  );
 }
 
 async function proofOf(origin: string, { apiKey, email, password }: LoginWishes): Promise<Proved> {
@@ -111,7 +123,15 @@ function clientOf(baseUrl: string, token?: string): ServiceClient {
   return createServiceClient({ baseUrl, fetch: send, ...(token !== undefined && { token }) });
 }
 
-async function endAt(origin: string, login: Login): Promise<void> {
+async function endAt(origin: string, logins: Logins): Promise<void> {
+  const login = await logins.find(origin).catch((error: unknown) => {
+    if (!(error instanceof KeyringAway)) throw error;
+    notice(
+      'The server was not asked to end the login: what proves it is in the keyring, which cannot be read.',
+    );
+    return null;
+  });
+  if (login === null) return;
   if (login.kind === 'api_key')
     return notice('The API key is forgotten here, and works on: revoke it at the server if nobody uses it.');
   try {
@@ -122,6 +142,13 @@ async function endAt(origin: string, login: Login): Promise<void> {
     const reason = failure instanceof Error ? failure.message : String(failure);
     notice(`The server did not confirm it: ${reason}`);
   }
+}
+
+function sayWhatIsLeft(origin: string): void {
+  const how = removalByHand(asTyped(origin)) ?? `the entry of service for ${origin}`;
+  notice(
+    `A secret for ${origin} may be left in the keyring of the system, which cannot be reached now. Once it can, remove it there: ${how}`,
+  );
 }
 
 async function theOnly(logins: Logins): Promise<string> {

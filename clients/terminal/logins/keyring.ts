@@ -6,6 +6,7 @@ export interface Keyring {
   read(origin: string): Promise<string | null>;
   /** False where there is no keyring. */
   write(origin: string, secret: string): Promise<boolean>;
+  /** Rejects where what it keeps cannot be reached, and so may stay. */
   remove(origin: string): Promise<void>;
 }
 
@@ -13,6 +14,12 @@ const owner = 'service';
 
 /** The keyring of the kernel, which the package would take next on Linux, forgets at a restart what a login is kept for. */
 const options = { linux: { store: 'secret-service' } } as const;
+
+/** What a person types to remove a secret where this command cannot reach it; null where there is no such command. */
+export function removalByHand(origin: string, platform: NodeJS.Platform = process.platform): string | null {
+  if (platform === 'linux') return `secret-tool clear service ${owner} username ${origin}`;
+  return platform === 'darwin' ? `security delete-generic-password -s ${owner} -a ${origin}` : null;
+}
 
 /** Opened when it is used: where there is none, only what is kept in it fails. */
 export function systemKeyring(): Keyring {

@@ -23,7 +23,10 @@ function playedKeyring(): Keyring & { readonly kept: Map<string, string>; works:
       if (keyring.works) kept.set(name, secret);
       return keyring.works;
     },
-    remove: async (name: string) => void kept.delete(name),
+    async remove(name: string) {
+      if (!keyring.works) throw new Error('It is locked.');
+      kept.delete(name);
+    },
   };
   return keyring;
 }
@@ -57,7 +60,32 @@ test('a keyring that cannot be read is told, and is no missing login', async () 
   const logins = openLogins(join(testHome().home, 'data'), keyring);
   await logins.keep(origin, login);
   keyring.works = false;
-  await expect(logins.find(origin)).rejects.toThrow('cannot be read');
+  await expect(logins.find(origin)).rejects.toThrow(
+    /cannot be read \(It is locked\.\)\.\nUnlock it, or start it/,
+  );
+});
+
+test('a login is forgotten also where the keyring that has it is away, and that it may be left there is said', async () => {
+  const keyring = playedKeyring();
+  const logins = openLogins(join(testHome().home, 'data'), keyring);
+  await logins.keep(origin, login);
+  keyring.works = false;
+  expect(await logins.remove(origin)).toBe('left_in_keyring');
+  expect(await logins.origins()).toEqual([]);
+  expect(await logins.find(origin)).toBeNull();
+});
+
+test('what a keyring keeps of a login that took its place in the file while it was away is forgotten with that', async () => {
+  const keyring = playedKeyring();
+  const logins = openLogins(join(testHome().home, 'data'), keyring);
+  await logins.keep(origin, login);
+  keyring.works = false;
+  // Twice: the second one takes the place of one in the file.
+  for (const key of ['sk-next', 'sk-last']) await logins.keep(origin, { kind: 'api_key', key });
+  expect(await logins.find(origin)).toEqual({ kind: 'api_key', key: 'sk-last' });
+  keyring.works = true;
+  expect(await logins.remove(origin)).toBe('removed');
+  expect(keyring.kept.size).toBe(0);
 });
 
 test('the login of an MCP server that is renewed keeps others of the same server away, and those of no other', async () => {

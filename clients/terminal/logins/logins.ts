@@ -1,5 +1,6 @@
 /** The logins to remote servers: secrets in the keyring of the system, or else in a file that only their owner can read. */
 import { join } from 'node:path';
+import { CommandFailure } from '../failures.ts';
 import { isUnwritable, unwritableHome } from '../unwritable.ts';
 import { type Keyring, systemKeyring } from './keyring.ts';
 import { assertPrivateFileWritable, readPrivateFile, writePrivateFile } from './private-file.ts';
@@ -24,13 +25,34 @@ export interface Logins {
   prepare(): Promise<void>;
   /** Keeps a login in place of the one before, and says where. */
   keep(origin: string, login: Login): Promise<'keyring' | 'file'>;
-  remove(origin: string): Promise<void>;
+  /** Forgets a login, and says so where its secret may still be in a keyring that cannot be reached. */
+  remove(origin: string): Promise<'removed' | 'left_in_keyring'>;
   /** Runs what reads and changes logins while no other process does. */
   locked<Result>(action: () => Promise<Result>): Promise<Result>;
 }
 
-/** The file lists every login; a secret stands in it only where there is no keyring. */
-type Entries = Readonly<Record<string, { readonly login: Login | null }>>;
+/** A login is in a keyring that cannot be reached now. */
+export class KeyringAway extends CommandFailure {
+  constructor(origin: string, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(
+      `The keyring of the system, where the login to ${origin} is kept, cannot be read (${why}).\n` +
+        'Unlock it, or start it: on Linux that is the Secret Service of the desktop, as gnome-keyring-daemon.\n' +
+        `Or log in again without it: service login ${origin}, or set SERVICE_API_KEY. service logout ${origin} forgets the login.`,
+    );
+    this.cause = cause;
+  }
+}
+
+interface Entry {
+  /** Null where the keyring has it: a secret stands in the file only where there is none. */
+  readonly login: Login | null;
+  /** The keyring had the one before, and could not be reached when this one took its place. */
+  readonly left_in_keyring?: true;
+}
+
+/** The file lists every login. */
+type Entries = Readonly<Record<string, Entry>>;
 
 /** @param dataHome - The folder of what belongs to the person and to no project. */
 export function openLogins(dataHome: string, keyring: Keyring = systemKeyring()): Logins {
@@ -48,9 +70,7 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
       const entry = (await read())[origin];
       if (!entry || entry.login) return entry?.login ?? null;
       const secret = await keyring.read(origin).catch((cause: unknown) => {
-        throw new Error(`The keyring of the system, where the login to ${origin} is kept, cannot be read.`, {
-          cause,
-        });
+        throw new KeyringAway(origin, cause);
       });
       return secret === null ? null : (JSON.parse(secret) as Login); // as `keep` wrote it
     },
@@ -66,17 +86,34 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
     async keep(origin, login) {
       const entries = await read();
       const inKeyring = await keyring.write(origin, JSON.stringify(login));
-      await write({ ...entries, [origin]: { login: inKeyring ? null : login } });
+      const left = isInKeyring(entries[origin]) && { left_in_keyring: true as const };
+      const entry = inKeyring ? { login: null } : { login, ...left };
+      await write({ ...entries, [origin]: entry });
       return inKeyring ? 'keyring' : 'file';
     },
     async remove(origin) {
       const { [origin]: entry, ...others } = await read();
-      if (!entry) return;
-      if (!entry.login) await keyring.remove(origin);
+      if (!entry) return 'removed';
+      const isForgotten = isInKeyring(entry) ? await isRemoved(keyring, origin) : true;
       await write(others);
+      return isForgotten ? 'removed' : 'left_in_keyring';
     },
     locked,
   };
+}
+
+/** Whether the keyring has a secret for it, or may still have one. */
+function isInKeyring(entry: Entry | undefined): boolean {
+  return entry !== undefined && (entry.login === null || entry.left_in_keyring === true);
+}
+
+async function isRemoved(keyring: Keyring, origin: string): Promise<boolean> {
+  try {
+    await keyring.remove(origin);
+    return true;
+  } catch {
+    return false; // It cannot be reached: the login is forgotten here all the same.
+  }
 }
 
 function parse(text: string | null, file: string): Entries {
