@@ -1,5 +1,5 @@
 /** Servers on the command line: the one of this machine, and logins to others. */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { withExample } from './describe.ts';
 
 /** `serve`, `invite`, `audit`, and what is done to the data and the models of an installation. */
@@ -100,7 +100,12 @@ export function addLogin(program: Command): void {
       .option('--server <url>', 'the same')
       .option('-e, --email <email>', 'your account; the password is asked for, or read from standard input')
       .option('--password', 'log in with e-mail address and password instead, which are asked for')
-      .option('--api-key', 'read an API key from standard input instead')
+      .addOption(
+        new Option('--api-key', 'read an API key from standard input instead').conflicts([
+          'email',
+          'password',
+        ]),
+      )
       .action(async (server: string | undefined, options) =>
         (await import('../commands/login.ts')).login(server, options),
       ),

@@ -22,10 +22,13 @@ interface Wishes extends Where {
 export async function addKeptMcp(
   name: string,
   [target = '', ...args]: readonly string[],
-  { server, scope = 'user', type = 'http', header, env }: Wishes,
+  wishes: Wishes,
 ): Promise<void> {
+  const { server, scope = 'user', type = 'http', header, env } = wishes;
   const url = requireServer(server, name);
   const isRemote = /^https?:\/\//i.test(target);
+  if (isRemote) refuseForAddress(args, wishes);
+  else refuseForCommand(wishes);
   const secrets = secretsOf();
   const body: McpServerCreate = {
     ...{ scope, name },
@@ -39,6 +42,27 @@ export async function addKeptMcp(
     if (!(error instanceof CommandFailure)) throw error;
     notice(error.message);
   });
+}
+
+function refuseForAddress(more: readonly string[], { env }: Wishes): void {
+  if (more.length > 0)
+    throw new CommandFailure(
+      `An MCP server with an address takes no further words, and these follow it: ${more.join(' ')}. What it is to be told goes into the address, or into --header.`,
+      exitCodes.usage,
+    );
+  if (env)
+    throw new CommandFailure(
+      '--env is for an MCP server that is a command; one with an address is told by --header.',
+      exitCodes.usage,
+    );
+}
+
+function refuseForCommand({ type, header }: Wishes): void {
+  if (type !== undefined || header)
+    throw new CommandFailure(
+      `${header ? '--header' : '--type'} is for an MCP server with an address, as https://mcp.example.com/mcp; a command is told by --env and by its words.`,
+      exitCodes.usage,
+    );
 }
 
 /** After a question. */

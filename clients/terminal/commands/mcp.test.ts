@@ -305,3 +305,17 @@ test('with `--server` those that are kept there are added, listed, tried, logged
   expect((await mcp('test', 'guarded')).code).toBe(4);
   expect(await mcp('test', 'other')).toMatchObject({ code: 2, stderr: expect.stringContaining('guarded') });
 });
+
+test.each([
+  [
+    ['https://mcp.example.com/mcp', 'more', 'words'],
+    'takes no further words, and these follow it: more words.',
+  ],
+  [['https://mcp.example.com/mcp', '--env', 'LEVEL=info'], '--env is for an MCP server that is a command'],
+  [['--type', 'sse', '--', 'npx', 'server'], '--type is for an MCP server with an address'],
+  [['--header', 'X-Team: red', '--', 'npx', 'server'], '--header is for an MCP server with an address'],
+])('mcp add %j is refused before anything is sent', async (words, told) => {
+  const variables = { SERVICE_SERVER: 'http://127.0.0.1:1', SERVICE_API_KEY: 'sk-x' };
+  const ended = await testHome().service(['mcp', 'add', 'issues', ...words], { variables });
+  expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(told) });
+});

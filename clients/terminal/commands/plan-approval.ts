@@ -1,5 +1,5 @@
 /** `service plans approve`: begins the run that carries a plan out, and follows it. */
-import type { PlanApproval } from '@service/client/api';
+import type { PlanApproval, QueryRequest } from '@service/client/api';
 import { paint, printable } from '../output.ts';
 import { findPlan } from '../plan-ids.ts';
 import { requireVersion } from '../plan-version.ts';
@@ -43,17 +43,26 @@ async function approveAndFollow(
     process.stderr.write(
       `${paint('bold', `▤ ${printable(title)}, version ${version}: approved`, process.stderr)}\n`,
     );
-  const planAgain = (sessionId: string, why: string) => ({ prompt: why, session_id: sessionId });
+  const planAgain = (sessionId: string, why: string) => queryOf(why, sessionId, wishes);
   await followRun(client, { runId: run.id }, { ...wishes, ...work, planAgain });
 }
 
-function approvalOf({ comment, model, agent, acceptEdits, yolo }: ApprovalWishes): PlanApproval {
+function approvalOf({ comment, ...wishes }: ApprovalWishes): PlanApproval {
   const words = comment?.trim();
+  return { ...(words && { comment: words }), ...ofAnyRun(wishes) };
+}
+
+/** Where what carries the plan out has written another one, and that is refused with a word. */
+function queryOf(prompt: string, session_id: string, wishes: ApprovalWishes): QueryRequest {
+  return { prompt, session_id, ...ofAnyRun(wishes) };
+}
+
+/** What is said of one run of the command is said of all. */
+function ofAnyRun({ model, agent, acceptEdits, yolo }: Omit<ApprovalWishes, 'comment'>) {
   return {
-    ...(words && { comment: words }),
     ...(model !== undefined && { model }),
     ...(agent !== undefined && { agent_slug: agent }),
-    ...(acceptEdits && { permission_mode: 'accept_edits' }),
-    ...(yolo && { permission_mode: 'bypass' }),
+    ...(acceptEdits && { permission_mode: 'accept_edits' as const }),
+    ...(yolo && { permission_mode: 'bypass' as const }),
   };
 }

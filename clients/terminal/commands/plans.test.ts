@@ -111,6 +111,28 @@ test('at the terminal a word of refusal has it planned again, and approval carri
   expect(existsSync(join(home.project, 'mended.txt'))).toBe(true);
 });
 
+test('what carries a plan out and writes another one has that refused, and plans again as the command line says', async () => {
+  const home = testHome();
+  const models = [{ id: 'scripted-1' }, { id: 'scripted-2' }];
+  const upstream = await withScriptedModel(home, rules, {}, models);
+  await home.service(['run', '--agent', 'plan', 'the parser']);
+  const { id } = await onlyPlan(home);
+  const words = ['plans', 'approve', id, '--agent', 'plan', '-m', 'scripted:scripted-2'];
+  const options = { cwd: home.project, environment: home.environment };
+  const terminal = await openTestTerminal([launcher, ...words], options);
+  await terminal.shows('l later');
+  await terminal.press('r');
+  await terminal.shows(/without a word it ends here.*\n {2}>$/);
+  await terminal.press('-l', 'only the lexer');
+  await terminal.press('Enter');
+  await terminal.shows(/2\. Mend only the lexer\.[\s\S]*l later/);
+  await terminal.press('l');
+  expect((await terminal.end()).code).toBe(0);
+  const bodies = (await upstream.requests()).map(({ body }) => body as { model: string });
+  const planned = bodies.filter((body) => JSON.stringify(body).includes('only the lexer'));
+  expect(new Set(planned.map(({ model }) => model))).toEqual(new Set(['scripted-2']));
+});
+
 test('e approves, and files are changed unasked', async () => {
   const home = await homeOfPlanner();
   const terminal = await planAtTerminal(home);

@@ -1,4 +1,4 @@
-/** `service logout` where not all that keeps the login can be reached, and servers that are named twice. */
+/** `service login` and `logout`: what is said twice and differently, and a keyring that cannot be reached. */
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -26,6 +26,15 @@ test('where the keyring that has a login is away, it is said what to do, and the
 
 test.each(['login', 'logout'])('%s refuses two servers', async (command) => {
   const words = [command, 'http://127.0.0.1:1', '--server', 'https://service.example.com'];
-  const told = /^service: Two servers are named, http:\S+ and .* https:\/\/service\.example\.com\. Name one\.\n$/;
+  const told =
+    /^service: Two servers are named, http:\S+ and .* https:\/\/service\.example\.com\. Name one\.\n$/;
   expect(await testHome().service(words)).toMatchObject({ code: 2, stderr: expect.stringMatching(told) });
+});
+
+test('a login by API key takes no account besides', async () => {
+  const words = ['login', 'http://127.0.0.1:1', '--api-key', '--email', 'grace@example.com'];
+  expect(await testHome().service(words)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/'--api-key' cannot be used with option '-e, --email/),
+  });
 });
