@@ -9,6 +9,7 @@ import type {
   Todo,
 } from '@service/client/api';
 import { describeUse, grouped } from './amounts.ts';
+import { knownIn } from './known-values.ts';
 import { localTime } from './local-time.ts';
 import { brief, columnsOf, paint, printable, type Style, widthOf } from './output.ts';
 
@@ -109,7 +110,7 @@ function describeQuestions({ questions, expires_at }: PromptRequest): readonly s
 const marks: Readonly<Record<Todo['status'], string>> = { pending: '·', in_progress: '▸', completed: '✓' };
 
 function describeTodo({ content, status }: Todo): string {
-  return `${marks[status]} ${brief(content, room())}`;
+  return `${knownIn(marks, status) ?? `${printable(status)}:`} ${brief(content, room())}`;
 }
 
 function describeContext({
@@ -121,7 +122,7 @@ function describeContext({
   const share = window === null ? '' : ` of ${grouped(window)} (${Math.round((100 * used) / window)} %)`;
   return [
     `${grouped(used)} tokens${share} at the last step; the next one reads about ${grouped(estimated)}:`,
-    ...aligned(parts.map(({ part, tokens }) => [part.replaceAll('_', ' '), grouped(tokens)])),
+    ...aligned(parts.map(({ part, tokens }) => [printable(part.replaceAll('_', ' ')), grouped(tokens)])),
   ];
 }
 
@@ -144,7 +145,7 @@ function describeTools(tools: readonly InspectedTool[]): readonly string[] {
         on
           .filter((tool) => tool.source === source)
           .map(({ name, needs_permission: asking }) => `${printable(name)}${asking ? '*' : ''}`),
-        source.padEnd(9),
+        printable(source).padEnd(9),
       ),
     ),
     ...tools.flatMap(({ name, disabled_by }) =>
@@ -185,7 +186,9 @@ function describeExtensions(
   return own.map(({ name, state, detail }) => {
     const shown = printable(name);
     const why = detail === null ? '' : `: ${brief(detail, room())}`;
-    return `${shown}${' '.repeat(width - widthOf(shown))}  ${paint(looks[state], state)}${why}`;
+    const look = knownIn(looks, state);
+    const now = look === null ? printable(state) : paint(look, state);
+    return `${shown}${' '.repeat(width - widthOf(shown))}  ${now}${why}`;
   });
 }
 

@@ -1,5 +1,6 @@
 /** What a repository of skills proposes, for a person to read before anything of it is used. */
 import type { SkillFault, SkillRepositoryProposal } from '@service/client/api';
+import { knownIn } from './known-values.ts';
 import { counted, paint, printable, type Style } from './output.ts';
 
 type ProposedSkill = SkillRepositoryProposal['skills'][number];
@@ -13,6 +14,10 @@ const looks: Readonly<Record<ProposedSkill['change'], readonly [string, Style]>>
   invalid: ['!', 'red'],
 };
 
+function lookOf(change: string): readonly [string, Style] {
+  return knownIn(looks, change) ?? ['?', 'yellow'];
+}
+
 /** Each skill that would change with the differences of its files, and what is left out. */
 export function describeProposal({ skills, skipped }: SkillRepositoryProposal): string {
   const unchanged = skills.filter(({ change }) => change === 'unchanged').length;
@@ -24,10 +29,10 @@ export function describeProposal({ skills, skipped }: SkillRepositoryProposal): 
 }
 
 function linesOf({ name, change, description, errors, files }: ProposedSkill): string[] {
-  const [sign, style] = looks[change];
+  const [sign, style] = lookOf(change);
   const about = description === null ? '' : `  ${printable(description)}`;
   return [
-    `${paint(style, `${sign} ${printable(name)}`)} ${change === 'invalid' ? 'is invalid, and left out' : change}`,
+    `${paint(style, `${sign} ${printable(name)}`)} ${change === 'invalid' ? 'is invalid, and left out' : printable(change)}`,
     ...(change === 'removed' || about === '' ? [] : [about]),
     ...errors.map((fault) => `  ${paint('red', 'error:')} ${sentenceOf(fault)}`),
     ...files.flatMap(linesOfFile),
@@ -35,7 +40,7 @@ function linesOf({ name, change, description, errors, files }: ProposedSkill): s
 }
 
 function linesOfFile({ path, change, size, executable, diff }: ProposedFile): string[] {
-  const [sign, style] = looks[change];
+  const [sign, style] = lookOf(change);
   const facts = [...(size === null ? [] : [`${size} bytes`]), ...(executable ? ['a program'] : [])].join(
     ', ',
   );

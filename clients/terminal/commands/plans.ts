@@ -1,6 +1,7 @@
 /** `service plans`: what agents propose, and what became of it. */
 import type { Plan } from '@service/client/api';
 import { withSessions } from '../connection.ts';
+import { knownIn } from '../known-values.ts';
 import { localTime } from '../local-time.ts';
 import { nextCommand } from '../next-command.ts';
 import {
@@ -81,7 +82,7 @@ function columnsForPeople(plans: readonly Plan[]): readonly Column<Plan>[] {
     { title: 'id', value: ({ id }) => short(id), style: 'cyan' },
     { title: 'session', value: ({ session_id }) => shortSession(session_id) },
     { title: 'updated', value: ({ updated_at }) => localTime(updated_at), style: 'dim' },
-    { title: 'status', value: ({ status }) => status, style: ({ status }) => looks[status] },
+    { title: 'status', value: ({ status }) => status, style: ({ status }) => knownIn(looks, status) },
     { title: 'version', value: ({ version }) => String(version) },
     { title: 'title', value: ({ title }) => brief(title, width) },
   ];
@@ -97,10 +98,12 @@ export async function showPlan(given: string, { server, json = false }: Where & 
 function describePlan(plan: Plan): string {
   const { id, session_id, title, content, status, version, comment, carried_out_by: run } = plan;
   const facts = [id, `version ${version}`, `changed ${localTime(plan.updated_at)}`, session_id];
+  const look = knownIn(looks, status);
+  const state = look === null ? printable(status) : paint(look, status);
   const by = run === null ? '' : ` (${run})`;
   return [
     paint('bold', printable(title)),
-    `${paint(looks[status], status)} ${paint('dim', printable(`· ${facts.join(' · ')}${by}`))}`,
+    `${state} ${paint('dim', printable(`· ${facts.join(' · ')}${by}`))}`,
     ...(comment === null ? [] : [`“${isTerminal() ? shown(comment) : comment}”`]),
     '',
     (isTerminal() ? shown(content) : content).trimEnd(),

@@ -1,5 +1,6 @@
 /** Shows what a tool call would do, and lets the person at the terminal decide. */
 import type { PermissionReply, PermissionRequest } from '@service/client/api';
+import { knownIn } from '../known-values.ts';
 import { brief, columnsOf, fitting, paint, printable, type Style, shown, widthOf } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
 import type { Answered } from './answers.ts';
@@ -42,16 +43,21 @@ export async function askPermission(
   signal: AbortSignal,
 ): Promise<Answered<PermissionReply>> {
   const parts = partsOf(request, asker);
+  const answers = request.options.filter(isKnown);
+  if (answers.length === 0) {
+    say(cutToScreen(parts).lines.map(painted).join('\n'));
+    throw unanswerable(request);
+  }
   const command = keyboard.canEdit ? editable(request) : null;
   let whole = false;
   for (;;) {
     const question = whole ? { lines: parts.flatMap(({ lines }) => lines), cut: false } : cutToScreen(parts);
     const more = [...(command === null ? [] : [editKey]), ...(question.cut ? [wholeKey] : [])];
-    const ask = () => say([...question.lines.map(painted), offer(request, more)].join('\n'));
-    const known = [...request.options.map((option) => keys[option].key), ...more];
+    const ask = () => say([...question.lines.map(painted), offer(answers, more)].join('\n'));
+    const known = [...answers.map((option) => keys[option].key), ...more];
     const wrong = () => say(tone('dim', `  Press ${known.join(', ')}.`));
     const key = await keyboard.readKey([...known, ...refusals], ask, signal, { careful: true, wrong });
-    const decision = decisionOf(key, request);
+    const decision = decisionOf(key, answers);
     if (decision) {
       const said = tone(decision === 'deny' ? 'red' : 'green', `  → ${keys[decision].said}`);
       return { reply: { decision }, said };
@@ -66,8 +72,20 @@ export async function askPermission(
 }
 
 /** Keys that stand beside no offer can refuse, and never grant anything. */
-function decisionOf(key: string, { options }: PermissionRequest): Decision | undefined {
-  return options.find((option) => keys[option].key === (refusals.includes(key) ? keys.deny.key : key));
+function decisionOf(key: string, answers: readonly Decision[]): Decision | undefined {
+  return answers.find((option) => keys[option].key === (refusals.includes(key) ? keys.deny.key : key));
+}
+
+/** What a newer server takes besides is told, and no key gives it: nobody knows here what it would allow. */
+function isKnown(option: string): boolean {
+  return knownIn(keys, option) !== null;
+}
+
+function unanswerable({ options }: PermissionRequest): Error {
+  const named = options.map((option) => exactly(option)).join(', ');
+  return new Error(
+    `The server takes no answer that this command knows (${named}): answer elsewhere, or with a newer version of the command.`,
+  );
 }
 
 /** A command of one line that can be shown as it is: what is longer is better refused, with a word to the agent. */
@@ -98,13 +116,13 @@ function partsOf(request: PermissionRequest, asker: string | null): readonly Par
   const { tool_name: tool, action, path } = request;
   const where = path === '.' ? 'this folder' : exactly(path);
   const whose = asker === null ? '' : `, for ${brief(asker, 60)}`;
-  const head = `? ${exactly(tool)} asks to ${verbs[action]} in ${where}${whose}`;
+  const head = `? ${exactly(tool)} asks to ${knownIn(verbs, action) ?? exactly(action)} in ${where}${whose}`;
   // Some terminals do not say how high they are.
   const room = process.stderr.rows ? Math.max(3, process.stderr.rows - otherRows) : most.detail;
   return [
     { lines: [{ text: head, style: 'yellow' }], rows: most.head },
     { lines: [...described(request), ...detailOf(request)], rows: Math.min(most.detail, room) },
-    { lines: remembered(request), rows: most.remembered },
+    { lines: [...remembered(request), ...unknown(request)], rows: most.remembered },
   ];
 }
 
@@ -139,6 +157,13 @@ function remembered({ tool_name: tool, grants }: PermissionRequest): readonly Li
   return [{ text: `  s and w remember: ${named.map((one) => exactly(one)).join(', ')}`, style: 'dim' }];
 }
 
+function unknown({ options }: PermissionRequest): readonly Line[] {
+  const others = options.filter((option) => !isKnown(option));
+  if (others.length === 0) return [];
+  const named = others.map((option) => exactly(option)).join(', ');
+  return [{ text: `  The server would also take, and this version does not know: ${named}`, style: 'dim' }];
+}
+
 /** Not where it says only what stands below it. */
 function described({ description, params: { command } }: PermissionRequest): readonly Line[] {
   const repeats = typeof command === 'string' && description === `Run: ${command.slice(0, 200)}`;
@@ -150,9 +175,9 @@ const moreOffers: Readonly<Record<string, string>> = {
   [wholeKey]: 'view the whole',
 };
 
-function offer({ options }: PermissionRequest, more: readonly string[]): string {
+function offer(answers: readonly Decision[], more: readonly string[]): string {
   const others = more.map((key) => ({ key, offer: moreOffers[key] ?? '' }));
-  const offers = [...options.map((option) => keys[option]), ...others];
+  const offers = [...answers.map((option) => keys[option]), ...others];
   return offers.map(({ key, offer: text }) => `  ${tone('bold', key)} ${text}`).join(' ');
 }
 

@@ -1,5 +1,6 @@
 /** Puts the questions of the agent to the person at the terminal. */
 import type { PromptAnswer, PromptReply, PromptRequest, Question } from '@service/client/api';
+import { knownIn } from '../known-values.ts';
 import { brief, paint, printable, shown } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
 import type { Answered } from './answers.ts';
@@ -33,7 +34,9 @@ type Answer = Omit<PromptAnswer, 'question_id'>;
 async function askOne(question: Question, keyboard: Keyboard, signal: AbortSignal): Promise<Answer | null> {
   let ask = () => say(textOf(question));
   for (;;) {
-    const line = await keyboard.readLine(`  ${hints[question.type]} `, signal, { ask });
+    const line = await keyboard.readLine(`  ${knownIn(hints, question.type) ?? inOwnWords} `, signal, {
+      ask,
+    });
     if (line === null) return null;
     const answer = readAnswer(question, line.trim());
     const length = Array.from(answer?.fill_in_text ?? '').length;
@@ -61,10 +64,13 @@ const hints: Readonly<Record<Question['type'], string>> = {
   free_text: '>',
 };
 
+/** For the question of a newer server, of a type that has no other answer here. */
+const inOwnWords = 'In your own words:';
+
 /** What a line says; null where it is no answer to this question. */
 function readAnswer({ type, choices = [] }: Question, line: string): Answer | null {
   if (line === '') return null;
-  if (type === 'free_text') return { fill_in_text: line };
+  if (type === 'free_text' || knownIn(hints, type) === null) return { fill_in_text: line };
   if (type === 'yes_no') {
     if (!/^(y|yes|n|no)$/i.test(line)) return null;
     return { yes: /^y/i.test(line) };

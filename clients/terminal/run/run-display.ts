@@ -234,7 +234,8 @@ function createCallNames() {
 function planText(plan: Plan): string {
   const { id, version, title, content, status } = plan;
   if (status === 'executing') return stepsLine(plan);
-  if (status === 'draft') return printable(`▤ ${title} (a draft, version ${version})`);
+  if (status !== 'proposed')
+    return printable(`▤ ${title} (${status === 'draft' ? 'a draft' : status}, version ${version})`);
   const head = paint('bold', `▤ ${printable(title)}`, process.stderr);
   const waits = printable(`  The plan ${id}, version ${version}, waits for its approval.`);
   const foot = paint('dim', waits, process.stderr);

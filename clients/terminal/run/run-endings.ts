@@ -1,6 +1,7 @@
 /** What the end of a run says beside the answer. */
 import type { QueryResponse } from '@service/client/api';
 import { CommandFailure } from '../failures.ts';
+import { knownIn } from '../known-values.ts';
 import { notice } from '../output.ts';
 
 interface Ending {
@@ -46,7 +47,7 @@ export function remarkOn(
   { alone, goOn }: { readonly alone: boolean; readonly goOn: string },
 ): void {
   const { stop_reason: reason, content } = done;
-  const { said, alone: saidAlone, goOn: how } = endings[reason] ?? {};
+  const { said, alone: saidAlone, goOn: how } = knownIn<Ending>(endings, reason) ?? {};
   const words = [said ?? (alone ? saidAlone : undefined), how && `${how} ${goOn}`].filter(Boolean);
   if (words.length > 0) notice(words.join(' '));
   else if (reason === 'end_turn' && !content.some((part) => part.type === 'text' && part.text.trim()))
@@ -55,5 +56,7 @@ export function remarkOn(
 
 /** Throws where somebody else has stopped the run. */
 export function failIfInterrupted({ status, interrupt_reason: reason }: QueryResponse): void {
-  if (status === 'interrupted') throw new CommandFailure(interruptions[reason ?? 'requested']);
+  if (status !== 'interrupted') return;
+  const known = knownIn(interruptions, reason ?? 'requested');
+  throw new CommandFailure(known ?? `The run was interrupted (${reason}).`);
 }
