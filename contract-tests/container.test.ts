@@ -65,7 +65,9 @@ test('the image holds every program that the server starts by itself', async () 
   const text = await readFile(join(root, 'Dockerfile'), 'utf8');
   const packages = text.slice(text.indexOf('RUN apt-get'), text.indexOf('WORKDIR')).split(/[\s\\]+/);
   // Commands of agents, their sandbox and searches; migrations on PostgreSQL, which copy the database before.
-  expect(packages).toEqual(expect.arrayContaining(['git', 'bubblewrap', 'ripgrep', 'util-linux']));
+  expect(packages).toEqual(expect.arrayContaining(['git', 'bubblewrap', 'ripgrep', 'util-linux', 'tini']));
+  // Sandboxes leave processes that the first of the container has to reap.
+  expect(text).toMatch(/^ENTRYPOINT \["\/usr\/bin\/tini", "--"\]$/m);
   expect(packages.find((name) => name.startsWith('postgresql-client-'))).toMatch(/\{POSTGRESQL_VERSION\}$/);
   expect(text).toMatch(/^ARG POSTGRESQL_VERSION=\d+$/m);
 });

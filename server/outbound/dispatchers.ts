@@ -38,12 +38,12 @@ export function createDispatchers(allow: AllowList, resolvers: Resolvers): Dispa
   const judged = new WeakMap<URL, Reach>();
   const dispatcherFor = (
     reach: Reach,
-    { maxBytes = Number.POSITIVE_INFINITY }: OutboundLimits,
+    { maxBytes = Number.POSITIVE_INFINITY, asSent = false }: OutboundLimits,
   ): Dispatcher => {
-    const key = `${reach} ${maxBytes}`;
+    const key = `${reach} ${maxBytes} ${asSent}`;
     const known = capped.get(key);
     if (known) return known;
-    const made = agentOf(reach).compose(receivingAtMost(maxBytes));
+    const made = agentOf(reach).compose(receivingAtMost(maxBytes, asSent));
     capped.set(key, made);
     return made;
   };

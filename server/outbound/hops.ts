@@ -18,6 +18,7 @@ export const redirectStatus: ReadonlySet<number> = new Set([301, 302, 303, 307, 
 /** What says nothing about who asks. Any other header may be a credential: vendors have names of their own for theirs. */
 const harmlessHeaders: ReadonlySet<string> = new Set([
   'accept',
+  'accept-encoding',
   'accept-language',
   'content-type',
   'user-agent',

@@ -9,23 +9,33 @@ export interface OutboundLimits {
   readonly headersMs?: number;
   /** Until the end of the answer. */
   readonly totalMs?: number;
+  /** Gives the body as it was sent: servers call a file that is compressed by itself a compressed answer. */
+  readonly asSent?: boolean;
   /** Whether a redirect may be followed from the URL that was asked for; if absent, any that is otherwise in order. */
   readonly mayRedirect?: (target: URL, first: URL) => boolean;
 }
 
 /** Counts what comes from the network: a stream of empty compressed blocks unfolds to nothing, and never ends. */
-export function receivingAtMost(maxBytes: number): Dispatcher.DispatcherComposeInterceptor {
-  return (dispatch) => (options, handler) => dispatch(options, counting(handler, maxBytes));
+export function receivingAtMost(maxBytes: number, asSent: boolean): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) => dispatch(options, counting(handler, maxBytes, asSent));
 }
 
-function counting(handler: Dispatcher.DispatchHandler, maxBytes: number): Dispatcher.DispatchHandler {
+function counting(
+  handler: Dispatcher.DispatchHandler,
+  maxBytes: number,
+  asSent: boolean,
+): Dispatcher.DispatchHandler {
   let received = 0;
   return {
     onRequestStart: (controller, context) => handler.onRequestStart?.(controller, context),
     onRequestUpgrade: (controller, status, headers, socket) =>
       handler.onRequestUpgrade?.(controller, status, headers, socket),
-    onResponseStart: (controller, status, headers, message) =>
-      handler.onResponseStart?.(controller, status, headers, message),
+    onResponseStart(controller, status, headers, message) {
+      // The client unfolds by what stands there.
+      if (asSent && Array.isArray(controller.rawHeaders))
+        controller.rawHeaders = withoutEncoding(controller.rawHeaders);
+      handler.onResponseStart?.(controller, status, headers, message);
+    },
     onResponseData(controller, chunk) {
       received += chunk.byteLength;
       if (received > maxBytes) controller.abort(tooLarge(maxBytes));
@@ -34,6 +44,14 @@ function counting(handler: Dispatcher.DispatchHandler, maxBytes: number): Dispat
     onResponseEnd: (controller, trailers) => handler.onResponseEnd?.(controller, trailers),
     onResponseError: (controller, error) => handler.onResponseError?.(controller, error),
   };
+}
+
+/** Of names and values in turn. */
+function withoutEncoding(headers: Buffer[] | string[]): string[] {
+  const isEncoding = (name: unknown) => String(name).toLowerCase() === 'content-encoding';
+  return headers
+    .map((part) => part.toString('latin1'))
+    .filter((_, index, all) => !isEncoding(all[index - (index % 2)]));
 }
 
 /** The answer, whose body fails when it unfolds to more than that. One that is not compressed is counted as it comes in. */

@@ -118,7 +118,7 @@ async function endCertainly(child: ChildProcess, mark: Mark, exited: Promise<voi
     if (left.length === 0) break;
     await delay(Math.min(2 ** round * pauseMs.first, pauseMs.longest));
   }
-  await exited;
+  await Promise.race([exited, delay(pauseMs.longest, undefined, { ref: false })]);
 }
 
 function sendSignal(pid: number, signal: NodeJS.Signals): void {

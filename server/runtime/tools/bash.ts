@@ -117,6 +117,7 @@ async function run(call: Command, options: BashOptions, context: ToolContext): P
     runId,
     place: workspace,
     command: call.command,
+    timeoutSeconds: call.timeout_seconds,
     launch,
     signal,
   });
@@ -243,6 +244,9 @@ function stoppedNote({ timeout_seconds }: Pick<Command, 'timeout_seconds'>): str
   return `(Stopped after ${timeout_seconds} s. A longer timeout_seconds is possible, up to ${MAX_TIMEOUT_S}.)`;
 }
 
+const stuckNote =
+  '(It could not be started, or has not ended though it was killed, as where it waits for a lost disk.)';
+
 /** How a command ended, as the model is told. */
 export function endNote(end: CommandEnd, call: Pick<Command, 'timeout_seconds'>): string {
   switch (end.reason) {
@@ -253,6 +257,7 @@ export function endNote(end: CommandEnd, call: Pick<Command, 'timeout_seconds'>)
     case 'too_much_memory':
       return '(Stopped: it used too much memory.)';
     default:
-      return end.exitCode === null ? `(Ended by ${end.signalName}.)` : `(Exit code ${end.exitCode}.)`;
+      if (end.exitCode !== null) return `(Exit code ${end.exitCode}.)`;
+      return end.signalName === null ? stuckNote : `(Ended by ${end.signalName}.)`;
   }
 }

@@ -61,7 +61,7 @@ async function save(
   { timeout_seconds }: Download,
   context: ToolContext,
 ): Promise<ToolOutput> {
-  const limits = { maxBytes, totalMs: timeout_seconds * 1000 };
+  const limits = { maxBytes, totalMs: timeout_seconds * 1000, asSent: true };
   const { signal, hidden } = context;
   const response = await askServer(outbound, url, limits, { signal, hidden, accept: '*/*' });
   const type = mediaTypeIn(response.headers.get('content-type')) ?? 'of no known type';

@@ -85,6 +85,19 @@ describe('edit', () => {
     expect(statSync(path).mode & 0o777).toBe(0o754);
   });
 
+  test('a file that is written anew keeps carriage returns and byte order mark, which a view does not show', async () => {
+    const workspace = testWorkspace();
+    const path = await viewed(workspace, 'run.bat', '\uFEFFone\r\ntwo\r\n');
+    const anew = (content: string) => callTool(write, { file_path: 'run.bat', content }, workspace.context());
+    expect((await anew('a\nb\n')).content).toBe(
+      'Overwrote run.bat (9 bytes). Its line ends and byte order mark are as they were.',
+    );
+    expect(readFileSync(path, 'utf8')).toBe('\uFEFFa\r\nb\r\n');
+    const plain = await viewed(workspace, 'run.sh', 'one\ntwo\r\nthree\n');
+    await callTool(write, { file_path: 'run.sh', content: 'a\nb\n' }, workspace.context());
+    expect(readFileSync(plain, 'utf8')).toBe('a\nb\n');
+  });
+
   test('special replacement patterns are plain text', async () => {
     const workspace = testWorkspace();
     const path = await viewed(workspace, 'a', 'price: X');

@@ -11,10 +11,14 @@ export function globMatches(path: string, pattern: string): boolean {
 /** Which files are searched: as `globMatches`, but names that begin with a dot are as others, and `!` says which are not. */
 export function isIncluded(path: string, include: string): boolean {
   if (include.startsWith('!')) return !isIncluded(path, include.slice(1));
-  return globMatches(withoutDots(path), withoutDots(include));
+  return globMatches(withoutDots(path, beginningOfName), withoutDots(include, beginningInGlob));
 }
 
+const beginningOfName = /(?<=^|\/)\.(?=[^./])/g;
+/** Within braces and brackets another name begins. */
+const beginningInGlob = /(?<=^|[/{,(|])\.(?=[^./])/g;
+
 /** The platform's globs pass over names that begin with a dot unless the pattern says so. */
-function withoutDots(path: string): string {
-  return path.replaceAll(/(?<=^|\/)\.(?=[^./])/g, '\u0001');
+function withoutDots(path: string, dots: RegExp): string {
+  return path.replaceAll(dots, '\u0001');
 }

@@ -1,5 +1,5 @@
 // The grep tool, with ripgrep and without: the same questions to both.
-import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { findExecutable } from '../processes/executable.ts';
@@ -118,7 +118,7 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
 
   when(asked('include may be a whole path, hidden, or what is not wanted'), async () => {
     const workspace = testWorkspace();
-    const files = ['src/a.ts', '.github/b.ts', 'c.js'];
+    const files = ['src/a.ts', '.github/b.ts', 'c.js', 'src/.env', '.npmrc'];
     for (const [age, path] of files.entries()) workspace.file(path, 'needle', age * 10);
     const found = async (include: string) =>
       (await grep(workspace, { pattern: 'needle', include })).content
@@ -127,8 +127,10 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
     expect(await found(join(workspace.path, 'src/*.ts'))).toEqual(['src/a.ts']);
     expect(await found('**/*.ts')).toEqual(['src/a.ts', '.github/b.ts']);
     expect(await found('.github/*')).toEqual(['.github/b.ts']);
-    expect(await found('!*.ts')).toEqual(['c.js']);
-    expect(await found('!src/**')).toEqual(['.github/b.ts', 'c.js']);
+    expect(await found('!*.ts')).toEqual(['c.js', 'src/.env', '.npmrc']);
+    expect(await found('!src/**')).toEqual(['.github/b.ts', 'c.js', '.npmrc']);
+    expect(await found('{.env,.npmrc}')).toEqual(['src/.env', '.npmrc']);
+    expect(await found('**/{.env,c.js}')).toEqual(['c.js', 'src/.env']);
   });
 
   when(asked('expressions of other dialects are understood'), async () => {
@@ -140,6 +142,21 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
     expect(await found('wid(?=th)')).toBe('a.txt:2: width: 12');
     expect(await found('(?P<n>[[:digit:]]+)$')).toBe('a.txt:2: width: 12');
     expect(await found('(?i)WIDTH')).toBe('a.txt:2: width: 12');
+    workspace.file('b.txt', '\uFEFFÄpfel\nkaffee\n');
+    for (const pattern of ['^\\p{Lu}', '^\\pL\\PN+l$', '^\\x{C4}', '^Ä'])
+      expect(await found(pattern)).toBe('b.txt:1: Äpfel');
+  });
+
+  when(asked('a file of more than 20 MB is left out, and refused where it is named'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('small.log', 'ERROR');
+    workspace.file('app.log', Buffer.alloc(20 * 1024 * 1024 + 1, 'ERROR\n'));
+    expect((await grep(workspace, { pattern: 'ERROR' })).content).toBe('small.log:1: ERROR');
+    expect(await grep(workspace, { pattern: 'ERROR', path: 'app.log' })).toMatchObject({
+      is_error: true,
+      content:
+        'app.log is too large to be searched here (20971521 bytes; at most 20971520). Use a command, such as grep.',
+    });
   });
 
   when(asked('UTF-16 is read, and what is binary further down is left out'), async () => {
@@ -255,4 +272,18 @@ test('a search outside takes a read permission in single mode and is refused els
     workspace.context(),
   );
   await expect(refused).rejects.toThrow(/outside the workspace/);
+});
+
+test.each([
+  ['cannot be started', 'echo "bwrap: No permissions to create new namespace" >&2; exit 1'],
+  ['is killed', 'printf "%s\\0001:needle\\n" "$PWD/a.txt"; kill -9 $$'],
+])('where ripgrep %s, the own search does its work', async (_how, script) => {
+  const workspace = testWorkspace();
+  workspace.file('a.txt', 'needle\n');
+  workspace.file('b.txt', 'needle\n', 10);
+  const ripgrepPath = join(testWorkspace().path, 'rg');
+  writeFileSync(ripgrepPath, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  const tool = grepTool({ requireSandbox: false }, { timeoutMs: 5000, ripgrepPath, sandbox: null });
+  const found = await callTool(tool, { pattern: 'needle' }, workspace.context());
+  expect(found).toMatchObject({ content: 'a.txt:1: needle\nb.txt:1: needle', is_error: false });
 });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Sandbox } from '../processes/sandbox.ts';
 import { defineTool, failure, success } from './define-tool.ts';
 import { type FoundLines, searchLines } from './line-search.ts';
-import { MAX_MATCH_LENGTH } from './search-job.ts';
+import { MAX_MATCH_LENGTH, MAX_SEARCHED_BYTES } from './search-job.ts';
 import { allowedOf, openScope, searchScope, shownPath } from './search-scope.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 import type { PathRules, ResolvedPath } from './workspace-path.ts';
@@ -39,7 +39,8 @@ export function grepTool(rules: PathRules, options: GrepOptions): Tool {
     name: 'grep',
     description:
       `Searches the lines of files for a regular expression, newest files first, at most ${MAX_RESULTS} lines. ` +
-      'What .gitignore and .serviceignore name is left out, unless path leads into it; binary files are, too.',
+      'What .gitignore and .serviceignore name is left out, unless path leads into it; binary files are, too, and those ' +
+      `over ${MAX_SEARCHED_BYTES / 1024 / 1024} MB, which a command can search.`,
     idempotent: true,
     onlyReads: true,
     needsPermission: false,

@@ -20,6 +20,7 @@ function setUp(limits?: JobLimits) {
   const [output, kill] = [jobOutputTool(jobs), jobKillTool(jobs)];
   return {
     jobs,
+    bash,
     workspace,
     async start(command: string, context = workspace.context()) {
       const started = await callTool(bash, { command, run_in_background: true }, context);
@@ -52,6 +53,13 @@ describe('a command in the background', () => {
     expect(`${last.content}${rest.content}`).toContain('two');
     expect(rest.content).toContain('(Exit code 3.)');
     expect((await output(1)).content).toBe('(no new output)\n(Exit code 3.)');
+  });
+
+  test('that is stopped by its own limit says after how long', async () => {
+    const { bash, output, workspace } = setUp();
+    const call = { command: 'sleep 60', run_in_background: true, timeout_seconds: 1 };
+    const started = await callTool(bash, call, workspace.context());
+    expect((await output(String(started.metadata?.job_id))).content).toContain('(Stopped after 1 s. ');
   });
 
   test('is ended by job_kill with all that it started', async () => {

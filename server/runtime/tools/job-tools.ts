@@ -75,7 +75,7 @@ function stateOf(job: Job): string {
   if (!end) return `(It still runs, for ${Math.floor(job.ageMs() / 1000)} s by now.)`;
   return end.reason === 'interrupted'
     ? '(Ended by job_kill, with its run, or because too many commands were at work.)'
-    : endNote(end, {});
+    : endNote(end, { timeout_seconds: job.timeoutSeconds });
 }
 
 function factsOf(job: Job): Record<string, unknown> {

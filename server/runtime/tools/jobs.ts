@@ -26,6 +26,8 @@ const MAX_UNREAD_LENGTH = 30_000;
 export interface Job {
   readonly id: string;
   readonly command: string;
+  /** After how many seconds it is stopped, where whoever started it has said that. */
+  readonly timeoutSeconds: number | undefined;
   /** How it ended; null while it is at work. */
   end(): CommandEnd | null;
   /** For how long it has been at work, or was. */
@@ -50,6 +52,7 @@ export interface NewJob {
   /** The workspace folder. */
   readonly place: string;
   readonly command: string;
+  readonly timeoutSeconds: number | undefined;
   readonly launch: Launch;
   /** That of the run that asks for it, with which it ends. */
   readonly signal: AbortSignal;
@@ -175,7 +178,8 @@ function mostDispensable(running: readonly StartedJob[]): StartedJob | null {
   return most?.[0] ?? null;
 }
 
-function startJob(id: string, { place, runId, command, launch, signal }: NewJob): StartedJob {
+function startJob(id: string, wanted: NewJob): StartedJob {
+  const { place, runId, command, timeoutSeconds, launch, signal } = wanted;
   const stop = new AbortController();
   const unread = new UnreadOutput(MAX_UNREAD_LENGTH);
   const startedAt = performance.now();
@@ -212,6 +216,7 @@ function startJob(id: string, { place, runId, command, launch, signal }: NewJob)
     place,
     runId,
     command,
+    timeoutSeconds,
     end: () => end,
     ageMs: () => (endedAt ?? performance.now()) - startedAt,
     endedAt: () => endedAt,

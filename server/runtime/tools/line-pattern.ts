@@ -18,7 +18,7 @@ const NAMED_CLASSES: Readonly<Record<string, string>> = {
 export function lineMatcher(pattern: string, literal: boolean): (line: string) => boolean {
   if (literal) return (line) => line.includes(pattern);
   const { source, flags } = inJavaScript(pattern);
-  const expression = new RegExp(source, flags);
+  const expression = new RegExp(source, /\\[pPu]\{/.test(source) ? `${flags}u` : flags);
   return (line) => expression.test(line);
 }
 
@@ -26,9 +26,11 @@ function inJavaScript(pattern: string): { source: string; flags: string } {
   const [inline = '', asked = ''] = /^\(\?([imsu]+)\)/.exec(pattern) ?? [];
   const source = pattern
     .slice(inline.length)
-    .replaceAll(/\\.|\[:(\w+):\]|\(\?P</gs, (part, name: string | undefined) => {
+    .replaceAll(/\\x\{|\\[pP]([A-Z])|\\.|\[:(\w+):\]|\(\?P</gs, (part, oneLetter?: string, name?: string) => {
       if (name !== undefined) return NAMED_CLASSES[name] ?? part;
       if (part === '(?P<') return '(?<';
+      if (part === '\\x{') return '\\u{';
+      if (oneLetter !== undefined) return `${part.slice(0, 2)}{${oneLetter}}`;
       // The beginning and the end of the text are those of the line.
       return part === '\\A' ? '^' : part === '\\z' ? '$' : part;
     });

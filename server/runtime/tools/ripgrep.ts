@@ -85,6 +85,7 @@ function argumentsFor(query: RipgrepQuery): readonly string[] {
       '--line-number',
       '--null',
       '--no-messages',
+      '--no-ignore-messages',
       '--crlf',
     ],
     ...[
@@ -129,10 +130,15 @@ function includeArguments(include: string, folder: string): readonly string[] {
   return [`--type-add=included:${glob}`, '--type=included'];
 }
 
-/** 1 means no match; 2 an error, which next to matches is only an unreadable file. */
-function refusal({ reason, exitCode }: CommandEnd, complaint: string): string | null {
-  if (reason !== 'exited' || exitCode === 0 || exitCode === 1) return null;
-  return complaint.trim().slice(0, MAX_COMPLAINT_LENGTH) || null;
+/**
+ * Null where the search was made. 1 means no match, and 2 without a word an unreadable file; a sandbox that cannot start it
+ * ends with 1, too, and says why. What was killed has not seen everything.
+ */
+function refusal({ reason, exitCode, signalName }: CommandEnd, complaint: string): string | null {
+  const said = complaint.trim().slice(0, MAX_COMPLAINT_LENGTH);
+  if (reason === 'timed_out' || (reason === 'exited' && exitCode === 0)) return null;
+  if (reason === 'exited' && (exitCode === 1 || exitCode === 2) && said === '') return null;
+  return said || `ripgrep ended with ${signalName ?? exitCode}.`;
 }
 
 /** What ripgrep says of a file in which it has found a NUL after some matches: without a NUL of its own before it. */

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { missingError } from './missing-path.ts';
-import type { WalkScope } from './search-job.ts';
+import { MAX_SEARCHED_BYTES, type WalkScope } from './search-job.ts';
 import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts';
 import { type PathRules, type ResolvedPath, readNeed, resolveAgain, resolvePath } from './workspace-path.ts';
 
@@ -34,6 +34,10 @@ export async function openScope(path: ResolvedPath, filesToo = false): Promise<W
   if (!stats) throw await missingError(path, 'Use ls to see what there is.');
   const fits = stats.isDirectory() || (filesToo && stats.isFile());
   if (!fits) throw new ToolInputError(`${path.shown} is not a folder. Use view to read a file.`);
+  if (stats.isFile() && stats.size > MAX_SEARCHED_BYTES)
+    throw new ToolInputError(
+      `${path.shown} is too large to be searched here (${stats.size} bytes; at most ${MAX_SEARCHED_BYTES}). Use a command, such as grep.`,
+    );
   return {
     start: path.real,
     workspace: path.workspace,

@@ -121,7 +121,8 @@ function readText(descriptor: number): string | null {
   const content = readFileSync(descriptor);
   if (content[0] === 0xff && content[1] === 0xfe) return new TextDecoder('utf-16le').decode(content);
   if (content[0] === 0xfe && content[1] === 0xff) return new TextDecoder('utf-16be').decode(content);
-  return content.includes(0) ? null : content.toString('utf8');
+  // The decoder leaves out a mark at the beginning, as ripgrep does.
+  return content.includes(0) ? null : new TextDecoder().decode(content);
 }
 
 function newestFiles(

@@ -61,11 +61,21 @@ function growth(wanted: Wanted): number {
 /** Models write LF; in a file of CRLF lines both strings are taken to mean CRLF, so that the file stays whole. */
 function inEndingsOf(text: string, wish: Replacement): Wanted {
   const asGiven = { old: wish.old_string, new: wish.new_string };
-  if (!/\n/.test(asGiven.old + asGiven.new) || !text.includes('\r\n')) return asGiven;
-  const crlf = countOf(text, '\r\n');
-  if (crlf <= countOf(text, '\n') / 2) return asGiven;
+  if (!/\n/.test(asGiven.old + asGiven.new) || !isOfCrlf(text)) return asGiven;
   const old = withCrlf(wish.old_string);
   return holds(text, old) ? { old, new: withCrlf(wish.new_string) } : asGiven;
+}
+
+const byteOrderMark = '\uFEFF';
+
+/** A whole new content in the form of the text before, of which a view shows nothing: CRLF at the ends of lines, and a mark at the beginning. */
+export function inFormOf(before: string, content: string): string {
+  const lines = isOfCrlf(before) && !content.includes('\r\n') ? withCrlf(content) : content;
+  return before.startsWith(byteOrderMark) && !lines.startsWith(byteOrderMark) ? byteOrderMark + lines : lines;
+}
+
+function isOfCrlf(text: string): boolean {
+  return text.includes('\r\n') && countOf(text, '\r\n') > countOf(text, '\n') / 2;
 }
 
 function withCrlf(text: string): string {

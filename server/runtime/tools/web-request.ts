@@ -23,6 +23,7 @@ export async function askServer(
     accept,
     'accept-language': 'en, *;q=0.5',
     'user-agent': 'service (an agent, for a person)',
+    ...(limits.asSent && { 'accept-encoding': 'identity' }),
   };
   const isDenied = await hidden();
   const mayRedirect = (target: URL, first: URL) => isSameSite(target, first) && !isDenied?.(target.href);

@@ -299,6 +299,18 @@ describe('download', () => {
     expect((await download(server.url, workspace)).is_error).toBe(false);
   });
 
+  test.each(['gzip', 'x-gzip'])(
+    'saves an archive that its server calls %s as it was sent',
+    async (coding) => {
+      const archive = gzipSync('the files');
+      const server = await serve(archive, { 'content-encoding': coding });
+      const workspace = testWorkspace();
+      expect((await download(server.url, workspace)).is_error).toBe(false);
+      expect(readFileSync(join(workspace.path, 'files/a.bin'))).toEqual(archive);
+      expect(server.requests[0]?.headers['accept-encoding']).toBe('identity');
+    },
+  );
+
   test('overwrites nothing that the session has not seen, or that changed since', async () => {
     const server = await serve(bytes);
     const workspace = testWorkspace();

@@ -11,6 +11,7 @@ import {
   type TextFile,
   withFileLock,
 } from './file-content.ts';
+import { inFormOf } from './text-edit.ts';
 import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
 import { unifiedDiff } from './unified-diff.ts';
 import {
@@ -44,7 +45,7 @@ export function writeTool(rules: PathRules): Tool {
       }
       const before = await current(path, context);
       const verb = before ? 'Overwrite' : 'Create';
-      const diff = unifiedDiff(path, before?.text ?? null, content);
+      const diff = unifiedDiff(path, before?.text ?? null, formed(before, content));
       const permission = writeNeed(`${verb} ${path.shown}`, path, { file_path, content }, diff);
       return { permission, run: () => apply(path, content, context) };
     },
@@ -56,14 +57,20 @@ async function apply(path: ResolvedPath, content: string, context: ToolContext):
   return withFileLock(path, async () => {
     const before = await current(path, context);
     context.signal.throwIfAborted();
-    const { bytes, note } = await replaceTextFile(path, content, before, context);
+    const written = formed(before, content);
+    const { bytes, note } = await replaceTextFile(path, written, before, context);
     const verb = before ? 'Overwrote' : 'Created';
-    return success(withNote(`${verb} ${path.shown} (${bytes} bytes).`, note), {
+    const kept = written === content ? '' : ' Its line ends and byte order mark are as they were.';
+    return success(withNote(`${verb} ${path.shown} (${bytes} bytes).${kept}`, note), {
       path: path.shown,
       bytes,
       created: !before,
     });
   });
+}
+
+function formed(before: TextFile | null, content: string): string {
+  return before ? inFormOf(before.text, content) : content;
 }
 
 async function current(path: ResolvedPath, context: ToolContext): Promise<TextFile | null> {
