@@ -104,6 +104,8 @@ interface Mark {
 /** Two seconds in all. */
 const mostRounds = 22;
 const pauseMs = { first: 10, longest: 100 };
+/** A busy machine comes to one that was killed later than that. */
+const lastWaitMs = 5000;
 
 async function endCertainly(child: ChildProcess, mark: Mark, exited: Promise<void>): Promise<void> {
   if (child.pid === undefined) return;
@@ -115,10 +117,10 @@ async function endCertainly(child: ChildProcess, mark: Mark, exited: Promise<voi
     const left = [...table.below(child.pid).descendants, ...marked];
     sendSignal(-child.pid, 'SIGKILL');
     for (const pid of left) sendSignal(pid, 'SIGKILL');
-    if (left.length === 0) break;
+    if (left.length === 0) return await exited;
     await delay(Math.min(2 ** round * pauseMs.first, pauseMs.longest));
   }
-  await Promise.race([exited, delay(pauseMs.longest, undefined, { ref: false })]);
+  await Promise.race([exited, delay(lastWaitMs, undefined, { ref: false })]);
 }
 
 function sendSignal(pid: number, signal: NodeJS.Signals): void {
