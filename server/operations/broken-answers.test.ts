@@ -15,6 +15,7 @@ beforeAll(async () => {
     config: {
       models: { large: { provider: 'house', model: 'big', fallbacks: ['house:small'] } },
       providers: { house },
+      options: { limits: { max_attempts: 2 } },
     },
   });
 });
@@ -64,4 +65,23 @@ test('arguments that break off in the answer of a fallback are metered as its ow
   const ofModel = (name: string) => metered.find(({ model }) => model === name);
   expect(ofModel('house:big')).toMatchObject({ requests: 1, usage: { input_tokens: 0, output_tokens: 0 } });
   expect(ofModel('house:small')).toMatchObject({ usage: run.usage, cost: run.cost });
+});
+
+test('what a model wrote before a fallback took its place has its own price, and the run a cost', async () => {
+  const usage = { input: 500, output: 5 };
+  await upstream.script(
+    [
+      { when: { model: '^big' }, reply: { text: 'Lost.', usage }, fail: { kind: 'cut', after_chunks: 1 } },
+      { reply: { text: 'Done.', usage } },
+    ],
+    ['big', 'small'],
+  );
+  const { run, metered } = await asked(await app.register('eve'));
+  expect(run).toMatchObject({ status: 'completed', cost: expect.any(Number) });
+  const costs = metered.map(({ model, cost }) => [model, cost > 0]).toSorted();
+  expect(costs).toEqual([
+    ['house:big', true],
+    ['house:small', true],
+  ]);
+  expect(metered.reduce((sum, { cost }) => sum + cost, 0)).toBeCloseTo(run.cost, 9);
 });

@@ -260,6 +260,31 @@ describe('a summary on request', () => {
     });
   });
 
+  test('of a model without a known window is of the whole, and of half where that is refused', async () => {
+    const id = await conversation();
+    const summed = async () => {
+      const { body } = await ask(`/api/v1/sessions/${id}/summarize`, { model: 'openai-compat:unpriced' });
+      expect(await ended(body.id)).toMatchObject({ status: 'completed' });
+      const requests = (await upstream.requests()).map(({ body }) => JSON.stringify(body));
+      return requests.filter((sent) => sent.includes('Sum up the conversation'));
+    };
+    const longPrompt = Array.from({ length: 300 }, (_, index) => `Line ${index}.`).join(' ');
+    await ask('/api/v1/query', { prompt: longPrompt, session_id: id });
+    await upstream.script([summary]);
+    const [whole = '', ...more] = await summed();
+    expect(more).toEqual([]);
+    expect(whole).toContain(longPrompt);
+    expect(whole).toContain('Remember the number 4711.');
+    const tooLong = { kind: 'status', status: 400, code: 'context_length_exceeded', message: 'too long' };
+    await upstream.script([{ reply: { text: 'Yes.' } }]);
+    await ask('/api/v1/query', { prompt: longPrompt, session_id: id });
+    await upstream.script([{ times: 1, fail: tooLong }, summary]);
+    const [refused = '', halved = ''] = await summed();
+    expect(refused).toContain(longPrompt);
+    expect(halved).not.toContain(longPrompt);
+    expect(halved.length).toBeGreaterThan(500);
+  });
+
   test('fails as its run does, and leaves the session as it was', async () => {
     const id = await conversation();
     await upstream.script([

@@ -37,6 +37,12 @@ function faultOf(
       detail: `answers the tool call ${named(part.tool_use_id)}, which no message before it asks for`,
       message: 'no such tool call before it',
     };
+  if (part.type === 'tool_result' && role !== 'tool')
+    return {
+      member: 'type',
+      detail: `has the role ${role} and holds the result of a tool; put results in messages of the role tool of their own`,
+      message: 'only messages of the role tool hold results',
+    };
   if (part.type === 'file' && !isTakableFile(part))
     return {
       member: 'media_type',

@@ -211,8 +211,12 @@ test('a long session comes whole, and goes in again', async () => {
   expect(searched.body.data).toMatchObject([{ kind: 'message', snippet: 'Word 9876' }]);
 });
 
+const answeredBy = (role: string) => document([said('assistant', use), said(role, result('x'))]);
+
 test.each([
   ['an answer that nobody asked for', document([said('tool', result('x', 'call_9'))]), 422, 'broken_export'],
+  ['the answer of a tool in words of the person', answeredBy('user'), 422, 'broken_export'],
+  ['the answer of a tool in words of the model', answeredBy('assistant'), 422, 'broken_export'],
   ['another version', { ...conversation, format_version: 2 }, 400, 'invalid_request'],
   ['a profile that is not there', document([], { agent_slug: 'nobody' }), 404, 'agent_not_found'],
   ['a model that is not there', document([], { model: 'no-provider:x' }), 503, 'no_provider_configured'],

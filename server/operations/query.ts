@@ -100,8 +100,8 @@ async function startQuery(
   if (corpus) await requireStillValid(principal, services);
   if (found) {
     const query = queryIn(found, principal, body, { onUnanswered, corpus });
-    const nameless = found.message_count === 0 && found.title === untitled;
-    const session = { ...query.session, ...(nameless && { provisionalTitle: found.title }) };
+    // Also behind a query that failed: the first answer names it.
+    const session = { ...query.session, ...(found.title === untitled && { provisionalTitle: found.title }) };
     return runtime.start({ ...query, ...preferring(preferred), session });
   }
   const { organizationId, id: workspaceId } = workspace;

@@ -1,7 +1,7 @@
 /** The names of sessions, given by the small model or by people, over HTTP. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { type Account, type TestApp, testApp } from '../test-app.ts';
+import { type Account, mergePatch, type TestApp, testApp } from '../test-app.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -13,7 +13,7 @@ beforeAll(async () => {
     type: 'openai-compat' as const,
     base_url: `${upstream.url}/v1`,
     api_key: 'k',
-    models: [{ id: 'big' }, { id: 'tiny' }],
+    models: [{ id: 'big' }, { id: 'tiny' }, { id: 'own' }],
   };
   app = await testApp({
     config: { providers: { house }, models: { small: { provider: 'house', model: 'tiny' } } },
@@ -70,4 +70,31 @@ test('a title that a person gave stays, before the exchange and while the name i
   await upstream.latest(({ outcome }) => outcome === 'finished');
   expect(await titleOf(session)).toBe('Mine');
   expect(await titleOf(titled)).toBe('Mine');
+});
+
+test('a session whose first query failed is named after the first that is answered', async () => {
+  const id = await makeSession({});
+  const fails = { fail: { kind: 'status', status: 401 } };
+  await upstream.script([{ when: { model: 'big' }, ...fails }, { reply: { text: 'A good name' } }]);
+  const body = { prompt: 'Is it so?', session_id: id };
+  expect((await app.request('POST', '/api/v1/query', { token: ada.token, body })).status).not.toBe(200);
+  await script({ text: 'A good name' });
+  await ask(body);
+  await expect.poll(() => titleOf(id)).toBe('A good name');
+});
+
+test('the small model of the workspace names its sessions', async () => {
+  const id = await makeSession({});
+  const { workspace_id } = (await app.request('GET', `/api/v1/sessions/${id}`, { token: ada.token })).body;
+  const changed = await app.request('PATCH', `/api/v1/workspaces/${workspace_id}/config`, {
+    ...{ token: ada.token, headers: { ...mergePatch, 'if-match': '*' } },
+    body: { models: { small: { provider: 'house', model: 'own' } } },
+  });
+  expect(changed.status).toBe(200);
+  await upstream.script([
+    { when: { model: 'own' }, reply: { text: 'A name of our own' } },
+    { reply: { text: 'Yes.' } },
+  ]);
+  await ask({ prompt: 'Is it so?', session_id: id });
+  await expect.poll(() => titleOf(id)).toBe('A name of our own');
 });

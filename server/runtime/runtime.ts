@@ -224,10 +224,14 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   });
   const placeOf = placesOf(options.workspacePath);
   const hub = createEventHub();
-  const titles = createTitleWriter(parts.of, transcript, log);
   const termsOf = options.workspaceTerms ?? (async () => noTerms);
   const settingsOf =
     options.workspaceSettings ?? (async (_workspaceId: string, settings: ClientConfig) => settings);
+  const titlePartsOf = async (asker: Asker) => {
+    const { providers, chosen } = await parts.of(asker);
+    return { providers, config: chosen(await settingsOf(asker.workspaceId, parts.now.config)) };
+  };
+  const titles = createTitleWriter(titlePartsOf, transcript, log);
   const preparing = options.preparing ?? ((work) => work());
   const openScope = scopeOpener({
     ...options,

@@ -19,16 +19,25 @@ const share = 0.6;
 /** As much of each as a summary needs; what came last matters most. */
 const most = { text: 20_000, call: 2000, result: 2000, newestResults: 20_000 };
 
+/** Where the window is not known: all of it, or the half where a provider has refused it. */
+export interface UnknownWindow {
+  readonly halved: boolean;
+}
+
 /** One message that holds it all; calls of tools and their results are plain text, which every provider takes. */
 export function summaryRequest(
   conversation: readonly ModelMessage[],
-  window: number | null,
+  window: number | UnknownWindow,
 ): readonly ModelMessage[] {
-  // A provider that refused it without a known window: half of it may do.
-  const budget = window === null ? tokensOf(conversation) / 2 : window * share;
+  const budget = budgetOf(conversation, window);
   const entries = conversation.map((message, index) => entryOf(message, index === conversation.length - 1));
   const text = fitted(entries, budget).join('\n\n');
   return [{ role: 'user', parts: [{ type: 'text', text: `<conversation>\n${text}\n</conversation>` }] }];
+}
+
+function budgetOf(conversation: readonly ModelMessage[], window: number | UnknownWindow): number {
+  if (typeof window === 'number') return window * share;
+  return window.halved ? tokensOf(conversation) / 2 : Number.POSITIVE_INFINITY;
 }
 
 /** A message as lines: one for each of its parts. */

@@ -227,6 +227,21 @@ describe.each(dialects)('a run whose window is nearly full (%s)', (type) => {
     expect(told(events, 'notice_given')).toMatchObject([{ message: expect.stringContaining('summed up') }]);
   });
 
+  test('is not asked to be summed up before each step where that has failed', async () => {
+    const steps = Array.from({ length: 4 }, (_, at) => step(9000, { step: at, last_user: '^Bake' }));
+    await upstream.script([
+      { when: { system: '^Sum up' }, reply: { text: '', usage: { input: 700, output: 0 } } },
+      ...steps,
+      done,
+    ]);
+    const { ask } = await modelRuntime(upstream, { type, models: small });
+    const events = await ask('Bake');
+    expect(doneOf(events).stop_reason).toBe('end_turn');
+    expect(told(events, 'notice_given')).toHaveLength(1);
+    const systems = (await upstream.requests()).map(({ body }) => JSON.stringify(body));
+    expect(systems.filter((sent) => sent.includes('Sum up the conversation'))).toHaveLength(1);
+  });
+
   test('without a known window is never summed up by itself', async () => {
     await upstream.script([summaries, step(900_000, { last_user: '^Bake' }), done]);
     const { ask } = await modelRuntime(upstream, { type });

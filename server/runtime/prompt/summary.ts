@@ -15,17 +15,23 @@ import { systemPrompt } from './system-prompt.ts';
 
 type Reason = Extract<RuntimeEvent, { type: 'session_summarized' }>['reason'];
 
+/** What failed is paid for and may fail again: it is not tried before each of the steps that the window has room for. */
+const stepsAfterFailure = 5;
+
 /** Sums up where the window is nearly full. Where that fails the run goes on with what it has. */
 export async function summarizeWhenFull(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
   if (!(await isWanted(scope))) return;
   const { contextWindow } = await scope.model.facts();
   if (contextWindow === null || !isNearlyFull(await usedOf(scope, progress), contextWindow)) return;
+  const { steps, summaryFailedAt = Number.NEGATIVE_INFINITY } = progress;
+  if (steps - summaryFailedAt < stepsAfterFailure) return;
   const parted = await partAtPrompt(scope, progress);
   if (!parted) return;
   try {
     await writeDown(scope, log, progress, parted, 'window_full');
   } catch (error) {
     if (!(error instanceof ModelFailure)) throw error;
+    progress.summaryFailedAt = steps;
     scope.log.warn({ err: error, run_id: scope.runId }, 'a session could not be summed up');
     const message = `The conversation nearly fills the model's window, and could not be summed up: ${error.message}`;
     await log.push({ name: 'runtime', data: { type: 'notice_given', message } });
@@ -107,7 +113,7 @@ async function writeDown(
   reason: Reason,
   wishes: string | null = null,
 ): Promise<void> {
-  const draft = await writeSummary(scope, log, progress, past, wishes);
+  const draft = await writeWhole(scope, log, progress, { past, wishes, halved: reason === 'prompt_refused' });
   if (scope.signal.aborted) return await payFor(scope, progress, draft);
   const text = textOf(draft);
   const facts = await scope.model.facts();
@@ -159,13 +165,35 @@ async function usedOf(scope: RunScope, { conversation }: Progress): Promise<numb
   return used + estimatePreamble(await systemPrompt(scope, tools), tools);
 }
 
+/** What is summed up: see `summaryRequest`. */
+interface Summed {
+  readonly past: readonly ModelMessage[];
+  readonly wishes: string | null;
+  readonly halved: boolean;
+}
+
+/** Where nobody knows the window, it is only known by a refusal that the whole is too long. */
+async function writeWhole(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  summed: Summed,
+): Promise<Draft> {
+  try {
+    return await writeSummary(scope, log, progress, summed);
+  } catch (error) {
+    const isTooLong = error instanceof ModelFailure && error.remedy === 'shorten';
+    if (!isTooLong || summed.halved || (await scope.model.facts()).contextWindow !== null) throw error;
+    return writeSummary(scope, log, progress, { ...summed, halved: true });
+  }
+}
+
 /** What it writes is for the model, and not streamed: people read it as a message. It is incomplete where the run was stopped. */
 async function writeSummary(
   scope: RunScope,
   log: EventLog,
   progress: Progress,
-  past: readonly ModelMessage[],
-  wishes: string | null,
+  { past, wishes, halved }: Summed,
 ): Promise<Draft> {
   const { signal } = scope;
   const attempt = async () => {
@@ -175,7 +203,7 @@ async function writeSummary(
     const request = {
       ...generation,
       system: summaryInstructions(wishes),
-      messages: summaryRequest(past, contextWindow),
+      messages: summaryRequest(past, contextWindow ?? { halved }),
       tools: [],
     };
     const draft = newDraft(scope.model.name);

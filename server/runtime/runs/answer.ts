@@ -19,8 +19,10 @@ export function writeAnswer(
   progress: Progress,
   tools: readonly Tool[],
 ): Promise<Draft> {
+  let asked = scope.model;
   const attempt = async () => {
-    const draft = newDraft(scope.model.name);
+    asked = scope.model;
+    const draft = newDraft(asked.name);
     progress.draft = draft;
     // Read while the provider thinks: the list of models is large, and its answer has a price.
     scope.model.facts().catch(() => undefined);
@@ -31,7 +33,8 @@ export function writeAnswer(
   const told = async (event: Told) => {
     const { draft } = progress;
     progress.draft = null;
-    await keepUnfinished(scope, log, progress, draft, event);
+    // Another may have taken its place by now, whose price says nothing of what this one has written.
+    await keepUnfinished(scope, log, progress, { draft, model: asked }, event);
   };
   const { models: choice, patience, signal } = scope;
   // Of a tool call the beginning of its arguments, too.
@@ -69,10 +72,10 @@ async function keepUnfinished(
   scope: RunScope,
   log: EventLog,
   progress: Progress,
-  draft: Draft | null,
+  { draft, model }: { readonly draft: Draft | null; readonly model: RunScope['model'] },
   event: Told,
 ): Promise<void> {
-  const { messages, ...spending } = await unfinishedAnswer(draft, scope.model, 'interrupted');
+  const { messages, ...spending } = await unfinishedAnswer(draft, model, 'interrupted');
   if (messages.length === 0 && spending.usage.input_tokens + spending.usage.output_tokens === 0)
     return log.push({ name: 'runtime', data: event });
   await log.commit([{ name: 'runtime', data: event }], (events) =>

@@ -37,6 +37,8 @@ export interface Progress {
   records: ReadonlyMap<string, CallRecord>;
   /** After how many steps it was summed up, each time in this process. */
   summarizedAt?: readonly number[];
+  /** After how many steps that failed the last time in this process. */
+  summaryFailedAt?: number;
   /** The model that a process which is gone asked last: fallbacks stay for the rest of the run. */
   readonly askedModel?: string;
   /** The answer that the model is writing; null between steps. */

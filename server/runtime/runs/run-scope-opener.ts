@@ -150,7 +150,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       apiKeyId: query.apiKeyId,
     };
     const memories = given.memories
-      ? memoriesOf(given.memories, run, () => promptOf(query, transcript))
+      ? memoriesOf(given.memories, run, () => promptOf(query, runId, transcript))
       : null;
     return {
       runId,
@@ -236,9 +236,14 @@ export function scopeOpener(given: ScopeParts): OpenScope {
   };
 }
 
-/** What is asked, or was asked last where nothing new is. */
-async function promptOf({ messages, session }: Query, transcript: Transcript): Promise<string> {
-  const said = messages.length > 0 ? messages : await transcript.readMessages(session.id);
+/** What is asked, or was asked last where nothing new is; of a run that is taken over not what waits behind it. */
+async function promptOf(
+  { messages, session, taken }: Query,
+  runId: string,
+  transcript: Transcript,
+): Promise<string> {
+  const said =
+    messages.length > 0 ? messages : await transcript.readMessages(session.id, taken ? runId : undefined);
   const prompt = said.findLast(({ role }) => role === 'user');
   return (prompt?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 }
