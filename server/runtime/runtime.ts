@@ -25,7 +25,7 @@ import type { EmbeddingChoice, EmbeddingModel } from './models/embedding.ts';
 import { estimateRun } from './models/estimate.ts';
 import type { MediaChoice, MediaKind, MediaModels } from './models/media.ts';
 import type { RerankingModel } from './models/reranking.ts';
-import { todosOf } from './prompt/conversation.ts';
+import { readTodos } from './prompt/session-todos.ts';
 import { createTitleWriter } from './prompt/title-writer.ts';
 import { literalProviders } from './providers/literal-providers.ts';
 import type { Asker } from './providers/own-providers.ts';
@@ -362,7 +362,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const memory = parts.now.toolset.fileMemory(sessionId);
       for (const path of realPaths) memory.forget(path);
     },
-    todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
+    todos: (sessionId, runId) => readTodos(transcript, sessionId, runId),
     inspect: (asked, signal) =>
       inspectSession(asked, { parts, openScope, settingsOf, placeOf, transcript }, signal),
     reviewLeftCommands: () => leftCommands.review(),

@@ -355,12 +355,19 @@ export interface Transcript {
   /** Whether the run may go on using models: asked before each step. */
   readQuotas(runId: string): Promise<RunQuotas>;
   /**
-   * The messages of a session, run after run in the order in which the runs were queued. With a run named, only what
-   * was said up to its end: the prompts of later runs may be stored already.
+   * The messages of a session, run after run in the order in which the runs were queued. What no model will be shown since
+   * a summary stands for it may be left out. With a run named, only what was said up to its end: the prompts of later runs
+   * may be stored already.
    */
   readMessages(sessionId: string, throughRunId?: string): Promise<readonly Message[]>;
   /** The same with the bytes of the files that a model may be shown. */
   readConversation(sessionId: string, throughRunId: string): Promise<readonly Message[]>;
+  /** The newest messages in which a tool was called or gave something, in their order, what was summed up among them. */
+  readCalls(
+    sessionId: string,
+    calls: { readonly tool: string; readonly limit: number },
+    throughRunId?: string,
+  ): Promise<readonly Message[]>;
   /**
    * `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. Sets `started_at` the first time,
    * but not of a run that was asked to stop before: throws an error named `RunStopped` with its `reason` then.

@@ -45,7 +45,7 @@ export interface RunChange {
   readonly events: readonly NumberedEvent[];
   readonly status?: RunStatus;
   readonly messages?: readonly NewMessage[];
-  /** The message of the same run or query that they stand before; behind all that the run has if absent. */
+  /** The message that they stand before; behind all that the run has if absent. */
   readonly before?: string;
   readonly usage?: Usage;
   readonly cost?: Message['cost'];
@@ -85,8 +85,9 @@ export async function applyChange(
   const { events, status = run.status, messages = [], usage = noUsage, cost = 0, steps = 0, end } = change;
   const written = messages.map((message) => ({ ...message, run_id: run.id }));
   const { before } = change;
-  const after = before === undefined ? undefined : await makeRoomBefore(sql, run, before, written.length);
-  await insertMessages(sql, { ...run }, written, now, after);
+  const room =
+    before === undefined ? undefined : await makeRoomBefore(sql, session.id, before, written.length);
+  await insertMessages(sql, { ...run, ...room }, written, now, room?.after);
   const last_event_id = await insertEvents(sql, run, events, now);
   if (end)
     tellWorkspace(sql, { sessionId: session.id, workspaceId: session.workspace_id }, [toldEnd(end)], now);

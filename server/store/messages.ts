@@ -96,17 +96,57 @@ export async function findMessage(sql: Knex, sessionId: string, messageId: strin
   return row;
 }
 
-/** Every message of a session but those gone back on; up to and with the given run, where one is named: later prompts may wait already. */
+/**
+ * What of a session a model may have to be shown, but for what was gone back on; up to and with the given run, where one is
+ * named: later prompts may wait already. What the newest summary stands for is left out, from the last run before it that
+ * a model answered in: what that called for may be given behind the summary.
+ */
 export async function readMessages(sql: Knex, sessionId: string, throughRunId?: string): Promise<Message[]> {
-  const query = sql<MessageRow>('messages').where({ session_id: sessionId, reverted: false });
-  if (throughRunId !== undefined)
-    query.where(
-      'run_number',
-      '<=',
-      sql('runs').where({ id: throughRunId, session_id: sessionId }).select('run_number'),
-    );
-  const rows = await query.orderBy(['run_number', 'position']).select('*');
+  const summaryRun = messagesThrough(sql, sessionId, throughRunId)
+    .where('id', sql('sessions').where({ id: sessionId }).select('summary_message_id'))
+    .where({ excluded: false })
+    .select('run_number');
+  const answeredRun = messagesThrough(sql, sessionId, throughRunId)
+    .where({ role: 'assistant', summary: false, excluded: false })
+    .where('run_number', '<', summaryRun)
+    .orderBy('run_number', 'desc')
+    .limit(1)
+    .select('run_number');
+  const rows = await messagesThrough(sql, sessionId, throughRunId)
+    .where('run_number', '>=', sql.raw('coalesce((?), 0)', [answeredRun]))
+    .orderBy(['run_number', 'position'])
+    .select('*');
   return rows.map(toMessage);
+}
+
+/** The newest messages in which a tool of the name was called, or gave something, in their order. */
+export async function readCalls(
+  sql: Knex,
+  sessionId: string,
+  { tool, limit }: { readonly tool: string; readonly limit: number },
+  throughRunId?: string,
+): Promise<Message[]> {
+  const rows = await messagesThrough(sql, sessionId, throughRunId)
+    // Within a text it would stand with escaped quotes.
+    .whereLike('parts', `%"name":${JSON.stringify(tool)}%`)
+    .orderBy([
+      { column: 'run_number', order: 'desc' },
+      { column: 'position', order: 'desc' },
+    ])
+    .limit(limit)
+    .select('*');
+  return rows.reverse().map(toMessage);
+}
+
+function messagesThrough(
+  sql: Knex,
+  sessionId: string,
+  throughRunId: string | undefined,
+): Knex.QueryBuilder<MessageRow, MessageRow[]> {
+  const query = sql<MessageRow>('messages').where({ session_id: sessionId, reverted: false });
+  if (throughRunId === undefined) return query;
+  const through = sql('runs').where({ id: throughRunId, session_id: sessionId }).select('run_number');
+  return query.where('run_number', '<=', through);
 }
 
 /** What a session holds at one moment. */
@@ -164,14 +204,17 @@ export async function insertMessages(
   );
 }
 
-/** Makes room for so many messages before one of the run; returns the position behind which they go. */
+/**
+ * Makes room for so many messages before one of the session: the place of a run in which they go, and the position behind
+ * which. It is that of an earlier run where they stand before what came along with a copy or an import.
+ */
 export async function makeRoomBefore(
   sql: Knex.Transaction,
-  { session_id, run_number }: Pick<MessagePlace, 'session_id' | 'run_number'>,
+  sessionId: string,
   messageId: string,
   count: number,
-): Promise<number> {
-  const { position } = await findMessage(sql, session_id, messageId);
+): Promise<{ readonly run_number: number; readonly after: number }> {
+  const { session_id, run_number, position } = await findMessage(sql, sessionId, messageId);
   const later = await sql<MessageRow>('messages')
     .where({ session_id, run_number })
     .where('position', '>=', position)
@@ -182,7 +225,7 @@ export async function makeRoomBefore(
     await sql<MessageRow>('messages')
       .where({ id: row.id })
       .update({ position: row.position + count });
-  return position - 1;
+  return { run_number, after: position - 1 };
 }
 
 async function lastPosition(

@@ -334,6 +334,91 @@ describeStores('A run', (store, engine) => {
     expect(texts(answers.data)).toEqual(['1', '2']);
   });
 
+  it('shows of what is summed up only what a result behind it may be of', async () => {
+    const reach = await newAccount(store());
+    const { transcript } = store();
+    const first = await beginRun(store(), reach, { prompt: 'one' });
+    const { sessionId } = first;
+    const step = { usage, steps: 1 as const, events: [] };
+    const say = async (run: typeof first, text: string, summary = false) => {
+      await transcript.commitStep({
+        ...run,
+        ...step,
+        messages: [{ ...message('assistant', text), summary }],
+      });
+      await endRun(store(), run);
+    };
+    await say(first, '1');
+    await say(await beginRun(store(), reach, { sessionId, prompt: 'two' }), '2');
+    // Nobody has answered this one.
+    await endRun(store(), await beginRun(store(), reach, { sessionId, prompt: 'three' }));
+    const texts = async (throughRunId?: string) =>
+      (await transcript.readMessages(sessionId, throughRunId)).map(({ parts: [part] }) => {
+        return part && 'text' in part ? part.text : null;
+      });
+    expect(await texts()).toEqual(['one', '1', 'two', '2', 'three']);
+    const summing = await beginRun(store(), reach, { sessionId, prompt: 'sum up' });
+    await say(summing, 'in short', true);
+    const last = await beginRun(store(), reach, { sessionId, prompt: 'four' });
+    await say(last, '4');
+    const behind = ['two', '2', 'three', 'sum up', 'in short'];
+    expect(await texts()).toEqual([...behind, 'four', '4']);
+    expect(await texts(summing.runId)).toEqual(behind);
+    // Before it was summed up nothing was left out.
+    expect(await texts(first.runId)).toEqual(['one', '1']);
+    const prompts = await store().messages.list(reach, sessionId, { role: 'user' });
+    const plan = await store().history.planRevert(reach, sessionId, prompts.data[2]?.id ?? '');
+    await store().history.revert(reach, plan, false, async () => undefined);
+    expect(await texts()).toEqual(['one', '1', 'two', '2']);
+  });
+
+  it('finds the calls of a tool also before what was summed up', async () => {
+    const reach = await newAccount(store());
+    const { transcript } = store();
+    const run = await beginRun(store(), reach, { prompt: 'I say "name":"todos" and `"name":"todos"`' });
+    const use = (id: string, name: string) => ({ type: 'tool_use' as const, id, name, input: {} });
+    const calling = (id: string, ...names: string[]) => ({
+      ...message('assistant', ''),
+      parts: names.map((name) => use(`${id}_${name}`, name)),
+    });
+    const calls = [calling('a', 'todos'), calling('b', 'bash'), calling('c', 'bash', 'todos')];
+    const summary = { ...message('assistant', 'Done.'), summary: true };
+    const step = { usage, steps: 1 as const, events: [] };
+    await transcript.commitStep({ ...run, ...step, messages: [...calls, summary] });
+    await endRun(store(), run);
+    const later = await beginRun(store(), reach, { sessionId: run.sessionId, prompt: 'two' });
+    await transcript.commitStep({ ...later, ...step, messages: [calling('d', 'todos')] });
+    const found = async (limit: number, throughRunId?: string) =>
+      (await transcript.readCalls(run.sessionId, { tool: 'todos', limit }, throughRunId)).map(
+        ({ parts: [part] }) => part && 'id' in part && part.id,
+      );
+    expect(await found(10)).toEqual(['a_todos', 'c_bash', 'd_todos']);
+    expect(await found(2)).toEqual(['c_bash', 'd_todos']);
+    expect(await found(10, run.runId)).toEqual(['a_todos', 'c_bash']);
+  });
+
+  it('may stand a summary before what came with a copy of its session', async () => {
+    const reach = await newAccount(store());
+    const run = await beginRun(store(), reach, { prompt: 'What is the weather?' });
+    const step = { usage, steps: 1 as const, events: [] };
+    const said = [message('assistant', 'I look.'), message('tool', 'Rain.')];
+    await store().transcript.commitStep({ ...run, ...step, messages: said });
+    await endRun(store(), run);
+    const { session } = await store().history.fork(reach, run.sessionId, {});
+    const next = await beginRun(store(), reach, { sessionId: session.id, prompt: 'And now?' });
+    const read = () => store().transcript.readMessages(session.id);
+    const given = (await read()).find(({ role }) => role === 'tool');
+    await store().transcript.commitStep({
+      ...next,
+      ...step,
+      messages: [{ ...message('assistant', 'In short.'), summary: true }],
+      before: given?.id ?? '',
+    });
+    expect((await read()).map(({ role, summary }) => (summary ? 'summary' : role))).toEqual([
+      ...['user', 'assistant', 'summary', 'tool', 'user'],
+    ]);
+  });
+
   it('knows what a client brought along from what it wrote', async () => {
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, {});

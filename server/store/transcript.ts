@@ -42,6 +42,7 @@ import { withFiles } from './message-files.ts';
 import {
   excludeMessages,
   type NewMessage,
+  readCalls,
   readContent,
   readMessages,
   type SessionContent,
@@ -73,7 +74,7 @@ interface RunPlace {
 
 interface StepCommit extends RunOfSession {
   readonly messages: readonly NewMessage[];
-  /** The message of the same run or query that they stand before. */
+  /** The message that they stand before. */
   readonly before?: string;
   readonly usage: Usage;
   /** Dollars; null where the model's price is not known; nothing if absent. */
@@ -118,10 +119,19 @@ export interface Transcript {
   readQuotas(runId: string): Promise<RunQuotas>;
   /** What a session holds, and which of its runs is the newest: once another has come, it may hold more. */
   readContent(sessionId: string): Promise<SessionContent>;
-  /** With a run named, only what was said up to its end: prompts of later runs may wait in the session already. */
+  /**
+   * What the newest summary stands for is left out. With a run named, only what was said up to its end: prompts of later
+   * runs may wait in the session already.
+   */
   readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
   /** The same with the bytes of the files that a model may be shown. */
   readConversation(sessionId: string, throughRunId: string): Promise<Message[]>;
+  /** The newest messages with calls of a tool or what they gave, what was summed up among them. */
+  readCalls(
+    sessionId: string,
+    calls: { readonly tool: string; readonly limit: number },
+    throughRunId?: string,
+  ): Promise<Message[]>;
   /** Throws an error named `RunStopped`, and changes nothing, where the run was asked to stop before it began. */
   changeStatus(
     run: RunOfSession,
@@ -234,6 +244,8 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       database.read('installation', async (sql) =>
         withFiles(sql, sessionId, await readMessages(sql, sessionId, throughRunId)),
       ),
+    readCalls: (sessionId, calls, throughRunId) =>
+      database.read('installation', (sql) => readCalls(sql, sessionId, calls, throughRunId)),
     changeStatus: (run, status, events) =>
       change(run, async (_sql, _session, row) => {
         refuseStopped(row);

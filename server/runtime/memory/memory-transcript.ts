@@ -139,6 +139,11 @@ export function createMemoryTranscript(): MemoryTranscript {
     readConversation(sessionId, throughRunId) {
       return this.readMessages(sessionId, throughRunId);
     },
+    async readCalls(sessionId, { tool, limit }, throughRunId) {
+      const spoken = await this.readMessages(sessionId, throughRunId);
+      const names = spoken.filter(({ parts }) => parts.some((part) => 'name' in part && part.name === tool));
+      return names.slice(-limit);
+    },
     async changeStatus({ runId }, _status, events) {
       const run = runOf(runId);
       if (run.interrupted && !run.begun)

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { Message } from '../../contract/api.ts';
 import { cpuMsOf } from '../../test-cpu.ts';
-import { todosOf, toModelMessages } from './conversation.ts';
+import { toModelMessages } from './conversation.ts';
 
 function said(
   role: Message['role'],
@@ -63,18 +63,6 @@ test.each([
   const usage = { input_tokens: 20, output_tokens: 10, cached_input_tokens: 0 };
   const [, answer] = toModelMessages([asked(run_id), { ...whole(run_id), usage }]);
   expect(answer?.tokens).toBe(tokens);
-});
-
-test('a call that fails takes no list back that another of the same id has left', () => {
-  const todo = { content: 'Look', active_form: 'Looking', status: 'pending' as const };
-  const turn = (name: string, input: object, is_error: boolean) => [
-    { parts: [{ type: 'tool_use' as const, id: 'call_0', name, input: { ...input } }] },
-    { parts: [{ type: 'tool_result' as const, tool_use_id: 'call_0', name, content: '', is_error }] },
-  ];
-  const listed = turn('todos', { todos: [todo] }, false);
-  expect(todosOf([...listed, ...turn('bash', {}, true)])).toEqual([todo]);
-  expect(todosOf([...listed, ...turn('todos', { todos: [] }, true)])).toEqual([todo]);
-  expect(todosOf([...listed, ...turn('todos', { todos: [] }, false)])).toEqual([]);
 });
 
 test('a long conversation costs each message once', async () => {

@@ -2,8 +2,6 @@
 import type { Message, MessagePart, ToolResult } from '../../contract/api.ts';
 import { givenAnew } from '../../given-anew.ts';
 import type { ModelMessage, ModelMessagePart } from '../models/model.ts';
-import { todosIn } from '../tools/todos.ts';
-import type { Todo } from '../tools/tool.ts';
 
 type Spoken = Pick<Message, 'role' | 'parts' | 'run_id' | 'stop_reason'> &
   Partial<Pick<Message, 'usage' | 'summary' | 'excluded' | 'model'>>;
@@ -156,19 +154,4 @@ export function interruptedResult(toolUseId: string, name: string): ToolResult {
     content: 'The call was interrupted; whether it had an effect is not known.',
     is_error: true,
   };
-}
-
-/** The agent's list of what is to do, as its last successful call left it. */
-export function todosOf(messages: readonly { readonly parts: readonly MessagePart[] }[]): readonly Todo[] {
-  const failed = new Set<string>();
-  for (const part of messages.flatMap((message) => message.parts).toReversed()) {
-    if (part.type === 'tool_result' && part.is_error) failed.add(part.tool_use_id);
-    if (part.type !== 'tool_use') continue;
-    // Some models count their calls anew with each answer: the result is that of this one, and of none before.
-    const hasFailed = failed.delete(part.id);
-    // Of others' calls of that name, a client's or an import's, nobody has checked what they say.
-    const todos = part.name === 'todos' && !hasFailed ? todosIn(part.input) : null;
-    if (todos !== null) return todos;
-  }
-  return [];
 }

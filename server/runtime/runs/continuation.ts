@@ -1,7 +1,8 @@
 /** Where a run stood when its process died or stopped: what it had stored, and what it had begun. */
 import type { MessagePart } from '../../contract/api.ts';
 import { tokensOf } from '../prompt/context-use.ts';
-import { todosOf, toModelMessages } from '../prompt/conversation.ts';
+import { toModelMessages } from '../prompt/conversation.ts';
+import { todosWith } from '../prompt/session-todos.ts';
 import type { NumberedEvent, TakenRun, Transcript } from '../transcript.ts';
 import { callRecords } from './call-record.ts';
 import { addThought, type Draft } from './draft.ts';
@@ -27,7 +28,9 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
   const model = newestModel(told) ?? ofRun.findLast((message) => message.model !== null)?.model ?? run.model;
   return {
     conversation,
-    memory: { todos: newestTodos(events) ?? todosOf(stored) },
+    memory: {
+      todos: newestTodos(events) ?? (await todosWith(stored, transcript, run.sessionId, run.runId)),
+    },
     steps: run.steps,
     usage: run.usage,
     cost: run.cost,

@@ -2,7 +2,8 @@
 import type { InterruptReason, StopReason } from '../../contract/api.ts';
 import { errorType, inSpan, type Span } from '../../tracing.ts';
 import type { EventLog } from '../events/event-log.ts';
-import { todosOf, toModelMessages } from '../prompt/conversation.ts';
+import { toModelMessages } from '../prompt/conversation.ts';
+import { todosWith } from '../prompt/session-todos.ts';
 import { summarize } from '../prompt/summary.ts';
 import type { RunEvent, TakenRun } from '../transcript.ts';
 import { estimateReading } from './answer.ts';
@@ -92,9 +93,10 @@ export function beginningOf(scope: RunScope): readonly RunEvent[] {
 async function begin(scope: RunScope, log: EventLog, progress: Progress, begun: boolean): Promise<void> {
   if (!begun)
     await log.commit(beginningOf(scope), (events) => scope.transcript.changeStatus(scope, 'running', events));
-  const stored = await scope.transcript.readConversation(scope.sessionId, scope.runId);
-  progress.memory.todos = todosOf(stored);
-  progress.conversation = toModelMessages(stored, scope.runId);
+  const { transcript, sessionId, runId } = scope;
+  const stored = await transcript.readConversation(sessionId, runId);
+  progress.memory.todos = await todosWith(stored, transcript, sessionId, runId);
+  progress.conversation = toModelMessages(stored, runId);
 }
 
 /** From here on the text that a client received of the former process is stored, and the model is asked anew. */
