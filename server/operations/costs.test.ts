@@ -285,6 +285,34 @@ describe('a summary on request', () => {
     expect(halved.length).toBeGreaterThan(500);
   });
 
+  test('is the newest one where nothing was said since, and another where somebody wishes it otherwise', async () => {
+    const id = await conversation();
+    const first = await ask(`/api/v1/sessions/${id}/summarize`, {});
+    await ended(first.body.id);
+    await upstream.script([summary]);
+    const again = await ask(`/api/v1/sessions/${id}/summarize`, {});
+    expect(await ended(again.body.id)).toMatchObject({ status: 'completed', cost: 0, steps: 0 });
+    expect(await upstream.requests()).toEqual([]);
+    const { data } = await read(`/api/v1/sessions/${id}/messages`);
+    expect(data).toHaveLength(3);
+    const events = await app.stream('GET', `/api/v1/runs/${again.body.id}/events`, { token: ada.token });
+    const told: Json[] = [];
+    for await (const event of readEvents(events)) told.push(event.data);
+    expect(told.at(-1)).toMatchObject({ id: data[2].id, content: data[2].parts });
+    const otherwise = await ask(`/api/v1/sessions/${id}/summarize`, { instructions: 'Shorter.' });
+    await ended(otherwise.body.id);
+    expect(await upstream.requests()).toHaveLength(1);
+  });
+
+  test('fails where a model may be shown nothing of what was said', async () => {
+    const { body: session } = await ask('/api/v1/sessions', {});
+    await upstream.script([{ fail: { kind: 'status', status: 400, message: 'Refused.' } }]);
+    await ask('/api/v1/query', { prompt: 'Remember', session_id: session.id });
+    expect((await read(`/api/v1/sessions/${session.id}/messages`)).data).toMatchObject([{ excluded: true }]);
+    const { body } = await ask(`/api/v1/sessions/${session.id}/summarize`, {});
+    expect(await ended(body.id)).toMatchObject({ status: 'failed', error: { code: 'session_empty' } });
+  });
+
   test('fails as its run does, and leaves the session as it was', async () => {
     const id = await conversation();
     await upstream.script([

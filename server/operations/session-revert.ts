@@ -25,6 +25,7 @@ export async function revertTo(
       target: before?.sha256 ?? null,
       read: async () => (before ? read(before.sha256) : null),
     })),
+    plan.changedIn,
   );
   if (!dry_run && putBack.conflicts.length > 0) throw conflictProblem(putBack.conflicts);
   const sizes = new Map(

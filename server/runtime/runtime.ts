@@ -11,7 +11,7 @@ import { createProfiles } from './agents/profiles.ts';
 import { createEventHub } from './events/event-hub.ts';
 import { type FollowOptions, followEvents } from './events/event-stream.ts';
 import type { FileToPutBack } from './files/pending-file.ts';
-import { type PutBackPlan, planPutBack } from './files/put-back.ts';
+import { type PutBackPlan, planPutBack, requireFilesHere } from './files/put-back.ts';
 import { checkHooks } from './hooks/hooks.ts';
 import { type Inspected, type Inspection, inspectSession } from './inspection.ts';
 import { createLiveParts } from './live-parts.ts';
@@ -111,8 +111,15 @@ export interface Runtime extends AskedModels {
   profiles(workspaceId: string): Promise<readonly Profile[]>;
   /** The run's events after the cursor, once and in order; ends with `done` or `error`. */
   follow(runId: string, options: FollowOptions): AsyncGenerator<NumberedEvent>;
-  /** Looks whether files of a workspace can be put back to what they held; changes none. */
-  planPutBack(workspaceId: string, files: readonly FileToPutBack[]): Promise<PutBackPlan>;
+  /**
+   * Looks whether files of a workspace can be put back to what they held; changes none. Throws Problem
+   * `workspace_unavailable` where they were changed in one of the places that are named, and are not here.
+   */
+  planPutBack(
+    workspaceId: string,
+    files: readonly FileToPutBack[],
+    changedIn?: readonly (string | null)[],
+  ): Promise<PutBackPlan>;
   /** Files are not what the session has seen of them any more: it has to view them before it edits. */
   forgetFiles(sessionId: string, realPaths: readonly string[]): void;
   /** What the agent of the session has to do, as it stood at the end of the run or stands now. */
@@ -251,6 +258,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   });
   const lease = options.lease ?? defaultLease;
   const leftCommands = watchLeftCommands({ jobs: parts.jobs, transcript, everyMs: lease.renewMs, log });
+  const workspacePlace = options.workspacePlace ?? options.workspacePath ?? currentFolder;
   const runs: RunsAtWork = workOnRuns({
     transcript,
     hub,
@@ -261,7 +269,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     lease,
     limits: options.limits ?? defaultLimits,
     handsOver: options.handsOver ?? false,
-    workspacePlace: options.workspacePlace ?? options.workspacePath ?? currentFolder,
+    workspacePlace,
     needsFiles: (name) =>
       name !== corpusSearchName &&
       name !== planStepName &&
@@ -353,10 +361,12 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     estimate: async (query) =>
       estimateRun(await openScope(query, newId('run'), new AbortController()), query),
     follow: (runId, follow) => followEvents(runId, follow, transcript, hub),
-    async planPutBack(workspaceId, files) {
+    async planPutBack(workspaceId, files, changedIn = []) {
       const { toolset } = await parts.refresh();
       const { workspacePath } = await placeOf(workspaceId);
-      return planPutBack(workspacePath, toolset.pathRules, files);
+      const plan = await planPutBack(workspacePath, toolset.pathRules, files);
+      requireFilesHere(plan, changedIn, await workspacePlace(workspaceId));
+      return plan;
     },
     forgetFiles(sessionId, realPaths) {
       const memory = parts.now.toolset.fileMemory(sessionId);

@@ -205,6 +205,24 @@ export async function pathsChangedBetween(
   return found;
 }
 
+/** Where the folder of the workspace was for the runs that changed files, as their rows name it. */
+export async function placesOfChanges(
+  sql: Knex,
+  sessionId: string,
+  fromRunNumber: number,
+): Promise<(string | null)[]> {
+  return sql<RunRow>('runs')
+    .whereIn(
+      'id',
+      sql('file_changes')
+        .where({ session_id: sessionId, reverted: false })
+        .where('run_number', '>=', fromRunNumber)
+        .select('run_id'),
+    )
+    .distinct('workspace_place')
+    .pluck('workspace_place');
+}
+
 type EndsRow = Pick<
   FileChangeRow,
   'path' | 'before_sha256' | 'before_size' | 'before_mode' | 'after_sha256' | 'after_size'

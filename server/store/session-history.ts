@@ -6,7 +6,7 @@ import { Problem } from '../problem.ts';
 import { boundTo } from './bound-messages.ts';
 import { countedIn } from './counted-context.ts';
 import { requireTag } from './etag.ts';
-import { type ChangedFile, changedFiles, pathsChangedBetween } from './file-changes.ts';
+import { type ChangedFile, changedFiles, pathsChangedBetween, placesOfChanges } from './file-changes.ts';
 import { forgetFiles } from './message-files.ts';
 import {
   findMessage,
@@ -40,6 +40,8 @@ export interface RevertPlan {
   readonly files: readonly ChangedFile[];
   /** Those of the files that somebody else has changed between two of the session's changes. */
   readonly changedBetween: ReadonlySet<string>;
+  /** Where the workspace was when they were changed; null where its folder was not named. */
+  readonly changedIn: readonly (string | null)[];
   /** The number of the newest run when this was planned: a later run makes the plan void. */
   readonly runNumber: number;
 }
@@ -96,6 +98,7 @@ export function sessionHistory({ database, clock, log }: StoreParts & IndexingPa
           messages: Number(counted[0]?.count ?? 0),
           files: await changedFiles(sql, sessionId, { fromRunNumber: message.run_number }),
           changedBetween: await pathsChangedBetween(sql, sessionId, message.run_number),
+          changedIn: await placesOfChanges(sql, sessionId, message.run_number),
           runNumber: session?.run_number ?? 0,
         };
       }),

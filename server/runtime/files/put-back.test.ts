@@ -8,7 +8,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { withFileLock } from '../tools/file-content.ts';
 import { resolvePath } from '../tools/workspace-path.ts';
 import type { FileToPutBack } from './pending-file.ts';
-import { planPutBack } from './put-back.ts';
+import { planPutBack, requireFilesHere } from './put-back.ts';
 
 let folder: string;
 
@@ -153,5 +153,28 @@ describe('files', () => {
       { path: 'kept', reason: 'not_kept' },
     ]);
     expect(plan.files.map(({ path }) => path)).toEqual(['kept']);
+  });
+});
+
+describe('files of a workspace', () => {
+  const here = async (wanted: readonly FileToPutBack[], changedIn: readonly (string | null)[]) => {
+    requireFilesHere(await planPutBack(folder, shared, wanted), changedIn, 'here');
+  };
+
+  test.each<[string, readonly (string | null)[], object, boolean]>([
+    ['that were changed elsewhere, and are not here', ['there', null], {}, true],
+    ['that were changed elsewhere, and are here, as where a machine has another name', ['there'], now, false],
+    ['of which another one is in a place', ['there'], { 'c/d/c': 'theirs' }, false],
+    ['that were changed here and are gone', ['there', 'here'], {}, false],
+    ['whose place nobody has named', [null], {}, false],
+  ])('%s', async (_, changedIn, present, isRefused) => {
+    await put({ ...present });
+    const asked = here(files, changedIn);
+    if (isRefused) await expect(asked).rejects.toMatchObject({ code: 'workspace_unavailable' });
+    else await asked;
+  });
+
+  test('are not asked for where none was changed', async () => {
+    await here([], ['there']);
   });
 });

@@ -6,6 +6,7 @@ import { basename } from 'node:path';
 import { isAsRead } from '../tools/entry-stats.ts';
 import { withFileLock, writeNew } from '../tools/file-content.ts';
 import { openForReading, openParent, type ResolvedPath } from '../tools/workspace-path.ts';
+import { noteWrite } from '../tools/writes-meanwhile.ts';
 import type { PendingFile } from './pending-file.ts';
 
 /** Contents that wait beside their files. */
@@ -29,6 +30,8 @@ export interface StagedFiles {
 interface StagedFile extends PendingFile {
   /** The new content beside the file; null where the file is to go. */
   readonly content: string | null;
+  /** Of that, in bytes. */
+  readonly size: number;
   /** Where the old content is kept while the others follow. */
   readonly backup: string;
 }
@@ -80,14 +83,14 @@ function locked<T>(paths: readonly ResolvedPath[], work: () => Promise<T>): Prom
 
 async function stageOne(one: PendingFile): Promise<StagedFile> {
   const backup = `.${randomBytes(8).toString('hex')}.tmp`;
-  if (one.file.target === null) return { ...one, content: null, backup };
+  if (one.file.target === null) return { ...one, content: null, size: 0, backup };
   const content = `.${randomBytes(8).toString('hex')}.tmp`;
   const bytes = await one.file.read();
   if (!bytes) throw new Error(`The content of ${one.path.shown} is gone.`);
   await besideFile(one.path, async (entry, folder) => {
     await writeNew(entry(content), bytes, one.stats && { stats: one.stats }, folder, one.file.mode);
   });
-  return { ...one, content, backup };
+  return { ...one, content, size: bytes.length, backup };
 }
 
 /** Refuses when the file is not as it was checked. */
@@ -96,7 +99,8 @@ async function assertAsChecked({ path, stats }: PendingFile): Promise<void> {
   throw Object.assign(new Error(`${path.shown} has changed a moment ago.`), { name: 'FileMoved' });
 }
 
-async function replace({ path, stats, content, backup }: StagedFile): Promise<void> {
+async function replace({ path, stats, file, content, size, backup }: StagedFile): Promise<void> {
+  noteWrite(path.real, file.target === null ? null : { sha256: file.target, size });
   await besideFile(path, async (entry, folder) => {
     const name = entry(basename(path.real));
     // A second name for the old content costs nothing; some file systems know none.

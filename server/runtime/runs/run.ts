@@ -1,8 +1,9 @@
 /** A run at work: step after step, each stored before the next, to an end that comes once. */
 import type { InterruptReason, StopReason } from '../../contract/api.ts';
+import { Problem } from '../../problem.ts';
 import { errorType, inSpan, type Span } from '../../tracing.ts';
 import type { EventLog } from '../events/event-log.ts';
-import { toModelMessages } from '../prompt/conversation.ts';
+import { isSummary, toModelMessages } from '../prompt/conversation.ts';
 import { todosWith } from '../prompt/session-todos.ts';
 import { summarize } from '../prompt/summary.ts';
 import type { RunEvent, TakenRun } from '../transcript.ts';
@@ -165,12 +166,21 @@ async function carryOut(scope: RunScope, log: EventLog, progress: Progress): Pro
   return areOthers;
 }
 
-/** The process that died may have stored the summary already. */
+/**
+ * The process that died may have stored the summary already. Where nothing was said behind the newest one, that is the
+ * answer: a model that is asked to sum up nothing invents something. Throws Problem `session_empty`.
+ */
 async function sumUp(scope: RunScope, log: EventLog, progress: Progress): Promise<StopReason> {
-  const stored = await scope.transcript.readMessages(scope.sessionId, scope.runId);
-  const written = stored.findLast(({ summary, run_id }) => summary && run_id === scope.runId);
-  if (written) [progress.messageId, progress.answer] = [written.id, written.parts];
-  else await summarize(scope, log, progress, scope.summary?.wishes ?? null);
+  const { sessionId, runId, summary: asked } = scope;
+  const wishes = asked?.wishes ?? null;
+  const stored = await scope.transcript.readMessages(sessionId, runId);
+  const newest = stored.findLast(({ summary }) => summary);
+  const isAllOfIt = wishes === null && progress.conversation.every(isSummary);
+  if (newest && (newest.run_id === runId || isAllOfIt))
+    [progress.messageId, progress.answer] = [newest.id, newest.parts];
+  else if (progress.conversation.length === 0)
+    throw new Problem('session_empty', 'Nothing was said in the session that a model may be shown.');
+  else await summarize(scope, log, progress, wishes);
   return 'end_turn';
 }
 

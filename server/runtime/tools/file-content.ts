@@ -5,8 +5,9 @@ import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { isAsRead } from './entry-stats.ts';
 import { contentHash } from './file-memory.ts';
-import { type ToolContext, ToolInputError } from './tool.ts';
+import { type FileChange, type ToolContext, ToolInputError } from './tool.ts';
 import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
+import { noteWrite } from './writes-meanwhile.ts';
 
 /** Larger files are not source text; changing one by string replacement would hold it in memory several times. */
 export const MAX_EDITABLE_BYTES = 10 * 1024 * 1024;
@@ -71,7 +72,7 @@ export async function replaceTextFile(
     const mtimeMs = await writeNew(temporary, content, before, parent.handle);
     const change = { path: path.real, before: before?.text ?? null, after: text };
     const place = { path, at: parent.entry(basename(path.real)), read: before?.stats ?? null };
-    await takePlace(temporary, place, () => context.recordChange(change));
+    await takePlace(temporary, place, change, context);
     context.files.remember(path.real, { sha256: contentHash(content), mtimeMs });
     return { bytes: content.length, note: await context.noteAfterChange(path.real) };
   } catch (error) {
@@ -96,11 +97,13 @@ interface Place {
 export async function takePlace(
   temporary: string,
   { path, at, read }: Place,
-  record: () => Promise<void>,
+  change: FileChange,
+  context: ToolContext,
 ): Promise<void> {
   if (!(await isAsRead(at, read))) throw changedError(path);
-  await record();
+  await context.recordChange(change);
   if (!(await isAsRead(at, read))) throw changedError(path);
+  noteWrite(change.path, change.after);
   await rename(temporary, at);
 }
 

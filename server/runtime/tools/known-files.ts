@@ -2,8 +2,10 @@
 import { createHash } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
+import { contentHash } from './file-memory.ts';
 import { type FileChange, type ToolContext, ToolInputError } from './tool.ts';
 import { openForReading, resolvePath } from './workspace-path.ts';
+import { type WritesMeanwhile, watchingWrites } from './writes-meanwhile.ts';
 
 /** No command sees more files looked after than this, the newest first. */
 const MOST_FILES = 200;
@@ -16,14 +18,19 @@ interface KnownFile {
   readonly stats: Stats;
 }
 
-/** Does the work, then records which known files it has changed or deleted. What else it changes is not seen. */
+/**
+ * Does the work, then records which known files it has changed or deleted. What else it changes is not seen. What tools
+ * have written meanwhile is theirs, whichever session they are of; an editor's work nobody can tell from the command's.
+ */
 export async function recordingChanges<T>(context: ToolContext, work: () => Promise<T>): Promise<T> {
-  const known = await readKnown(context);
-  try {
-    return await work();
-  } finally {
-    for (const file of known) await recordIfChanged(file, context);
-  }
+  return watchingWrites(async (writes) => {
+    const known = await readKnown(context);
+    try {
+      return await work();
+    } finally {
+      for (const file of known) await recordIfChanged(file, writes, context);
+    }
+  });
 }
 
 async function readKnown(context: ToolContext): Promise<readonly KnownFile[]> {
@@ -40,13 +47,29 @@ async function readKnown(context: ToolContext): Promise<readonly KnownFile[]> {
   return known;
 }
 
-async function recordIfChanged(file: KnownFile, context: ToolContext): Promise<void> {
+async function recordIfChanged(
+  file: KnownFile,
+  writes: WritesMeanwhile,
+  context: ToolContext,
+): Promise<void> {
   const { path, content, stats } = file;
   const after = await withFile(path, context, async (handle, now) =>
     isSame(now, stats) ? 'unchanged' : contentOf(handle, now),
   );
   if (after === 'unchanged') return;
-  await context.recordChange({ path, before: content, after, mode: stats.mode & 0o777 });
+  const before = writes.get(path);
+  const isOfTool = before !== undefined && hashOf(before) === hashOf(after);
+  if (isOfTool) return;
+  await context.recordChange({
+    ...{ path, after, mode: stats.mode & 0o777 },
+    before: before === undefined ? content : before,
+  });
+}
+
+function hashOf(content: FileChange['after']): string | null {
+  if (content === null) return null;
+  if (typeof content === 'object' && 'sha256' in content) return content.sha256;
+  return contentHash(typeof content === 'string' ? Buffer.from(content.toWellFormed()) : content);
 }
 
 /** What is too large to be kept is only told apart. */

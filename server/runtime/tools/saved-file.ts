@@ -27,7 +27,7 @@ export async function saveFile(
         if (before) await keepOwnership(handle, before.stats);
         const change = { path: path.real, before: before?.content ?? null, after: content };
         const place = { path, at: parent.entry(basename(path.real)), read: before?.stats ?? null };
-        await takePlace(temporary, place, () => context.recordChange(change));
+        await takePlace(temporary, place, change, context);
         context.files.remember(path.real, { sha256, mtimeMs });
         return { bytes: size, note: await context.noteAfterChange(path.real) };
       });
