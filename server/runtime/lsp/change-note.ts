@@ -52,7 +52,7 @@ async function noteOf(
   { judgeMs, startWaitMs, quietMs }: LspTimes,
   signal: AbortSignal,
 ): Promise<string> {
-  const before = errorCounts(client.reports);
+  const before = errorCounts(client.reports.all());
   const silent = silences.get(client) ?? 0;
   const isFirst = !experienced.has(client);
   // The first time it reads the whole project.
@@ -64,8 +64,9 @@ async function noteOf(
   if (report === 'silent')
     return once(server, 'silence', `${silence(server, path)}: the diagnostics tool asks it again.`);
   experienced.add(client);
-  await judgeOthers(client, path, { timeoutMs: judgeMs / 2, signal });
-  const elsewhere = isFirst ? [] : newElsewhere(before, client.reports, path);
+  const former = await judgeOthers(client, path, { timeoutMs: judgeMs / 2, signal });
+  const known = new Map([...before, ...errorCounts(former)]);
+  const elsewhere = isFirst ? [] : newElsewhere(known, client.reports, path);
   return [ownNote(server, path, report), elsewhereNote(server, elsewhere)].filter(Boolean).join('\n');
 }
 
@@ -114,8 +115,8 @@ function elsewhereNote(
   return `Elsewhere: ${counted(total, 'new error')} in ${named.join(', ')}${more}.`;
 }
 
-function errorCounts(reports: Reports): ReadonlyMap<string, number> {
-  return new Map([...reports.all()].map(([path, { errors }]) => [path, errors]));
+function errorCounts(reports: ReadonlyMap<string, FileReport>): ReadonlyMap<string, number> {
+  return new Map([...reports].map(([path, { errors }]) => [path, errors]));
 }
 
 function newElsewhere(

@@ -40,6 +40,8 @@ const severities = ['error', 'error', 'warning', 'information', 'hint'] as const
 export class Reports {
   readonly #published = new Map<string, FileReport>();
   readonly #answered = new Map<string, FileReport>();
+  /** What it answered of all that is wrong with a file, whatever it has published since. */
+  readonly #whole = new Map<string, FileReport>();
   #newest: number | null = null;
 
   /** When the latest of all came, by `performance.now()`; null before the first. */
@@ -55,12 +57,13 @@ export class Reports {
     const version = typeof named === 'number' ? named : null;
     // What it still has to say of an earlier version does not replace what it said of a later one.
     if (version !== null && version < (this.#published.get(path)?.version ?? version)) return;
-    this.replace(path, reportOf(itemsOf(params, 'diagnostics'), version));
+    this.#set(this.#published, path, reportOf(itemsOf(params, 'diagnostics'), version));
   }
 
-  /** Sets what takes the place of all that was published of the file. */
+  /** Sets what takes the place of all that was published of the file, until something is again. */
   replace(path: string, report: FileReport): void {
     this.#set(this.#published, path, report);
+    keepNewest(this.#whole, path, report, mostFiles);
   }
 
   /** Sets what stands beside that which was published. */
@@ -73,6 +76,11 @@ export class Reports {
     keepNewest(reports, path, report, mostFiles);
   }
 
+  /** What last took the place of all that was published of the file. */
+  replaced(path: string): FileReport | undefined {
+    return this.#whole.get(path);
+  }
+
   published(path: string): FileReport | undefined {
     return this.#published.get(path);
   }
@@ -80,6 +88,7 @@ export class Reports {
   /** Of a file that is gone, or is no document any more: not every server says so. */
   delete(path: string): void {
     this.#published.delete(path);
+    this.#whole.delete(path);
     this.#answered.delete(path);
   }
 

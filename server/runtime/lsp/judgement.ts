@@ -45,26 +45,31 @@ export async function judge(
 
 /**
  * Asks again about other documents that are open, as many as the time allows: a change there may have broken them. That it
- * refuses one takes nothing from what it said of the change.
+ * refuses one takes nothing from what it said of the change. Answers with what it had said of them when it was asked before,
+ * where that was all: what it has published since may have been of an earlier version.
  */
 export async function judgeOthers(
   client: LanguageClient,
   path: string,
   limits: RequestLimits,
-): Promise<void> {
+): Promise<ReadonlyMap<string, FileReport>> {
   const until = performance.now() + limits.timeoutMs;
+  const former = new Map<string, FileReport>();
   const others = client.documents.paths().filter((other) => other !== path);
   for (const other of others.slice(-mostOthers)) {
     const answer = question(client);
     const synced = client.documents.sync(other);
-    if (!answer || !synced || performance.now() > until) return;
+    if (!answer || !synced || performance.now() > until) return former;
+    const before = client.reports.replaced(other);
     try {
       await answer(other, synced, left(until, limits));
     } catch (error) {
-      if (error instanceof LanguageServerFailure) return;
+      if (error instanceof LanguageServerFailure) return former;
       throw error;
     }
+    if (before) former.set(other, before);
   }
+  return former;
 }
 
 const mostOthers = 10;

@@ -185,6 +185,17 @@ test('one that names no versions is believed only after the change', async () =>
   expect(await bench.note('a.x', 'wrong and odd\n')).toContain('a.x has 1 error, 1 warning');
 });
 
+test('errors that a change makes in other files are new, also where one was published there that is none any more', async () => {
+  const bench = smallBench('tsserver');
+  await bench.note('a.x', 'right\n');
+  expect(await bench.note('b.x', 'right\n')).toBe('');
+  const told = async () => (await bench.call('diagnostics', {})).content;
+  await expect.poll(told, { timeout: 20_000 }).toContain('a.x has 1 error');
+  expect(await bench.note('b.x', 'breaks all\n')).toMatch(
+    /^b\.x has 1 error \(small\):\n.*broken.*\nElsewhere: 1 new error in a\.x \(1\)\.$/,
+  );
+});
+
 test('errors that a change makes in other files are counted', async () => {
   const bench = smallBench('elsewhere');
   await bench.note('a.x', 'right\n');

@@ -17,6 +17,7 @@ interface Message {
   readonly method?: string;
   readonly params?: {
     readonly textDocument?: { readonly uri: string; readonly version: number; readonly text?: string };
+    readonly arguments?: readonly unknown[];
     readonly contentChanges?: readonly { readonly text: string }[];
   };
 }
@@ -70,6 +71,7 @@ function answer({ id, method, params }: Message): void {
   else if (method === 'exit') process.exit(0);
   else if (method === 'textDocument/diagnostic') diagnose(id, uri);
   else if (method === 'workspace/symbol') symbols(id);
+  else if (method === 'workspace/executeCommand') send({ id, result: { body: broken(params) } });
   else if (id !== undefined && method !== undefined) {
     const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 1 } };
     send({
@@ -94,6 +96,13 @@ function changed(params: Message['params']): void {
     latest = { uri, asked: 0 };
     // As one that answers what it finds itself, and publishes what a slow compiler finds.
     setTimeout(() => publish(uri, version, content.replaceAll('wrong', '')), 300);
+    return;
+  }
+  if (mode === 'tsserver') {
+    const others = [...documents.keys()].filter((other) => other !== uri);
+    documents.set(uri, content);
+    // What it thought of the others before it was asked about them.
+    setTimeout(() => others.map((other) => publish(other, undefined, 'wrong\n')), 100);
     return;
   }
   if (mode === 'flood') flood(uri, version);
@@ -155,6 +164,14 @@ function diagnose(id: number | undefined, uri: string): void {
   else send({ id, result: { kind: 'full', items: found((documents.get(uri) ?? '').replaceAll('odd', '')) } });
 }
 
+/** As tsserver answers: one error in each document while any of them breaks all. */
+function broken(params: Message['params']): readonly object[] {
+  const [kind] = params?.arguments ?? [];
+  const isBroken = [...documents.values()].some((content) => content.includes('breaks all'));
+  const start = { line: 1, offset: 1 };
+  return kind === 'semanticDiagnosticsSync' && isBroken ? [{ start, category: 'error', text: 'broken' }] : [];
+}
+
 function symbols(id: number | undefined): void {
   const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 1 } };
   const three = { name: 'three', kind: 14, location: { uri: 'file:///usr/lib/three.x', range } };
@@ -193,6 +210,7 @@ const capabilities = {
   referencesProvider: true,
   definitionProvider: true,
   ...(isAsked && { diagnosticProvider: {} }),
+  ...(mode === 'tsserver' && { executeCommandProvider: { commands: ['typescript.tsserverRequest'] } }),
   ...(mode.startsWith('symbols') && { workspaceSymbolProvider: true }),
 };
 
