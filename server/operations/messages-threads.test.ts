@@ -1,7 +1,7 @@
 /** Threads of the Messages surface where something fails: they go on as if it had never been asked. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
 import { scriptedProvider } from '../test-provider.ts';
 import { createMessage } from './messages.ts';
 
@@ -12,7 +12,8 @@ let ada: Account;
 beforeAll(async () => {
   upstream = await startUpstream();
   const chat = { ...scriptedProvider(upstream, 'm'), type: 'openai-compat' as const };
-  app = await testApp({ config: { providers: { chat } } });
+  const hooks = { pre_tool_use: [{ matcher: '^ls$', command: `echo '{"halt": true}'` }] };
+  app = await testApp({ config: { providers: { chat }, hooks } });
   ada = await app.register('ada');
 });
 
@@ -141,4 +142,29 @@ test('a thread whose client left before it had read an answer that was complete 
   // What the client has read stays.
   await post(goOn(again.body.id, [{ role: 'user', content: 'And?' }]));
   expect(JSON.stringify((await upstream.latest(() => true)).body)).toContain('It rains in Rome.');
+});
+
+test('what a hook has ended stays with its thread: the client has the answer', async () => {
+  const permission_rules = [{ tool: 'ls', decision: 'allow' }];
+  const { body: workspaces } = await app.request('GET', '/api/v1/workspaces', { token: ada.token });
+  const path = `/api/v1/workspaces/${workspaces.data[0].id}`;
+  const rules = (rules: object[]) =>
+    app.request('PATCH', path, { token: ada.token, headers: mergePatch, body: { permission_rules: rules } });
+  expect(await rules(permission_rules)).toMatchObject({ status: 200 });
+  onTestFinished(async () => {
+    await rules([]);
+  });
+  await upstream.script([
+    { when: { step: 0 }, reply: { text: 'I look.', tool_calls: [{ name: 'ls', arguments: { path: '.' } }] } },
+    { reply: { text: 'Done.' } },
+  ]);
+  const thread = { type: 'create' };
+  const first = await post({ thread, messages: [{ role: 'user', content: 'Where are the herons?' }] });
+  expect(first).toMatchObject({ status: 200, body: { stop_reason: 'end_turn' } });
+  await upstream.script([{ reply: { text: 'Yes.' } }]);
+  const next = await post(goOn(first.body.id, [{ role: 'user', content: 'And now?' }]));
+  expect(next).toMatchObject({ status: 200 });
+  const sent = JSON.stringify((await upstream.latest(() => true)).body);
+  expect(sent).toContain('Where are the herons?');
+  expect(sent).toContain('I look.');
 });

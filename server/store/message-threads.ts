@@ -110,7 +110,10 @@ export function messageThreadRepository({ database }: StoreParts): MessageThread
   };
 }
 
-/** Their client was told that they failed, or left before it had the answer, and asks again. */
+/**
+ * Their client was told that they failed, or left before it had the answer, and asks again. One that a hook has ended has
+ * given a whole answer.
+ */
 async function excludeVainRuns(
   sql: Knex.Transaction,
   sessionId: string,
@@ -119,7 +122,11 @@ async function excludeVainRuns(
   const vain = sql('runs')
     .where({ session_id: sessionId, trigger: 'messages' })
     .where((which) => {
-      which.whereIn('status', ['failed', 'interrupted']);
+      which
+        .where({ status: 'failed' })
+        .orWhere((stopped) =>
+          stopped.where({ status: 'interrupted' }).whereRaw(`coalesce(interrupt_reason, '') <> 'hook'`),
+        );
       if (answeredBehind !== null) which.orWhere('run_number', '>', answeredBehind);
     })
     .select('id');

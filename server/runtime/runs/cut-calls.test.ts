@@ -1,4 +1,4 @@
-/** Answers that end within a tool call, since they have reached their largest size. */
+/** Answers that end within or behind a tool call: they have reached their largest size, or were refused. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import { dialects, doneOf, modelRuntime } from '../test-models.ts';
@@ -43,4 +43,16 @@ describe.each(dialects)('an answer that reached its largest size (%s)', (type) =
       { is_error: false },
     ]);
   });
+});
+
+test.each(dialects)('the calls of an answer that was refused are not carried out (%s)', async (type) => {
+  const reply = { tool_calls: [{ name: 'ls', arguments: '{"path": "."}' }], stop_reason: 'refusal' };
+  await upstream.script([{ when: { step: 0 }, reply }, { reply: { text: 'Done.' } }]);
+  const { ask } = await modelRuntime(upstream, { type });
+  const done = doneOf(await ask('Go'));
+  expect(done).toMatchObject({
+    stop_reason: 'refusal',
+    tool_results: [{ is_error: true, content: expect.stringContaining('was refused') }],
+  });
+  expect(await upstream.requests()).toHaveLength(1);
 });

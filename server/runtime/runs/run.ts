@@ -144,8 +144,11 @@ async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Pr
     if (scope.signal.aborted) return 'interrupted';
     if (progress.pending.length > 0) {
       const { stopReason } = progress;
+      const isRefused = stopReason === 'refusal';
       // A client must not take for a whole call what the end of the answer has cut off.
-      if (await carryOut(scope, log, progress)) return stopReason === 'max_tokens' ? stopReason : 'tool_use';
+      if (await carryOut(scope, log, progress))
+        return isRefused || stopReason === 'max_tokens' ? stopReason : 'tool_use';
+      if (isRefused) return stopReason;
     } else if (progress.stopReason !== null) return progress.stopReason;
     else {
       const limit = await beforeStep(scope, log, progress);

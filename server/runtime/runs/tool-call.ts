@@ -34,9 +34,10 @@ export async function prepareCall(
 ): Promise<CallWork> {
   const record = progress.records.get(asked.id);
   if (record?.result) return async () => record.result ?? interruptedResult(asked.id, asked.name);
-  if (isCutOff(progress, asked)) {
+  const vain = reasonNotMade(progress, asked);
+  if (vain) {
     await callStart(scope, log, asked, record !== undefined).tell();
-    return () => finish(log, toResult(asked, progress.stopReason === 'max_tokens' ? cutOff : unreadable));
+    return () => finish(log, toResult(asked, vain));
   }
   if (record && mayHaveRun(record) && !mayBeRepeated(tools, asked)) {
     await withdrawPrompts(scope, log, asked, record);
@@ -64,6 +65,14 @@ export async function prepareCall(
   };
 }
 
+/** Null where the call is what the model meant. */
+function reasonNotMade(progress: Progress, asked: ToolUse): ToolOutput | null {
+  // Whoever filters an answer lets nothing of it count.
+  if (progress.stopReason === 'refusal') return refusedAnswer;
+  if (!isCutOff(progress, asked)) return null;
+  return progress.stopReason === 'max_tokens' ? cutOff : unreadable;
+}
+
 /**
  * Whether the answer ended within the arguments of this call: what there is of them is not what the model meant, and is read
  * as none. One whose arguments are complete is carried out, although the answer had to end behind it.
@@ -75,6 +84,8 @@ function isCutOff({ stopReason, answer, unreadable: broken }: Progress, { id, in
   const isLast = last?.type === 'tool_use' && last.id === id;
   return stopReason === 'max_tokens' && isLast && Object.keys(input).length === 0;
 }
+
+const refusedAnswer = refusal('The call was not made: the answer that asked for it was refused.');
 
 const cutOff = refusal(
   'The call was not made: the answer reached its largest size within the arguments. Call again with less at once, ' +
