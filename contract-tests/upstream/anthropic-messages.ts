@@ -100,7 +100,8 @@ function usage(counted: Usage) {
       counted.searches > 0 ? { web_search_requests: counted.searches, web_fetch_requests: 0 } : null,
     service_tier: 'standard',
     inference_geo: null,
-    speed: 'standard',
+    speed: counted.speed,
+    iterations: counted.iterations,
   };
 }
 
@@ -143,7 +144,7 @@ function* frames(model: string, answer: Answer): Generator<string> {
   const counted = usage(answer.usage);
   const message = {
     ...emptyMessage(model),
-    usage: { ...counted, output_tokens: 1, output_tokens_details: null },
+    usage: { ...counted, output_tokens: 1, output_tokens_details: null, iterations: null },
   };
   yield event({ type: 'message_start', message });
   let index = 0;
@@ -155,7 +156,7 @@ function* frames(model: string, answer: Answer): Generator<string> {
     index += 1;
   }
   const { input_tokens, output_tokens, output_tokens_details, server_tool_use } = counted;
-  const { cache_creation_input_tokens, cache_read_input_tokens } = counted;
+  const { cache_creation_input_tokens, cache_read_input_tokens, iterations } = counted;
   yield event({
     type: 'message_delta',
     delta: { ...ending(answer), stop_details: null, container: null },
@@ -166,6 +167,7 @@ function* frames(model: string, answer: Answer): Generator<string> {
       output_tokens,
       output_tokens_details,
       server_tool_use,
+      iterations,
     },
   });
   yield event({ type: 'message_stop' });

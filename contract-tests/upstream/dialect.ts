@@ -16,6 +16,9 @@ export interface Usage {
   /** Of Anthropic's: what of the input went to the cache for an hour, and searches of the web. */
   keptForAnHour: number;
   searches: number;
+  /** Of Anthropic's: what it counts beside the rest, and how fast it was. */
+  iterations: readonly object[] | null;
+  speed: 'standard' | 'fast';
 }
 
 /** What the model says, before a dialect puts it into its own words. */

@@ -73,6 +73,9 @@ const reply = z.strictObject({
       /** Of Anthropic's: what of the input went to the cache for an hour, and searches of the web. */
       kept_for_an_hour: count,
       searches: count,
+      /** Of Anthropic's: what it counts beside the rest, entry by entry as it says it, and how fast it was. */
+      iterations: z.array(z.record(z.string(), z.unknown())),
+      speed: z.enum(['standard', 'fast']),
     })
     .partial()
     .default({}),
@@ -253,6 +256,8 @@ function answerOf(said: Reply, prompt: Prompt, values: Record<string, string>): 
       reasoning: said.usage.reasoning ?? tokens(reasoning),
       keptForAnHour: said.usage.kept_for_an_hour ?? 0,
       searches: said.usage.searches ?? 0,
+      iterations: said.usage.iterations ?? null,
+      speed: said.usage.speed ?? 'standard',
     },
     file: said.file === undefined ? null : Buffer.from(said.file, 'base64'),
     chunkSize: said.chunk_size,

@@ -277,6 +277,33 @@ test('what stays in the cache for an hour, and searches of the web, are paid for
   expect(body.data).toMatchObject([{ cost: 2 * (0.6 + 0.1) }]);
 });
 
+test('what is used beside the answer counts: to shorten the conversation, and by a model that advises', async () => {
+  const barbara = await app.register('liskov');
+  const iterations = [
+    { type: 'message', input_tokens: 1000, output_tokens: 0 },
+    { type: 'compaction', input_tokens: 100_000, output_tokens: 1000 },
+    { type: 'advisor_message', model: 'claude-opus-4-20250514', input_tokens: 10_000, output_tokens: 0 },
+  ];
+  const model = 'anthropic:claude-sonnet-4-20250514';
+  const used = async (usage: object) => {
+    await upstream.script([{ reply: { text: 'Found.', usage: { input: 1000, output: 0, ...usage } } }]);
+    for (const stream of [false, true]) {
+      const body = request({ model, stream });
+      await (await app.stream('POST', '/v1/messages', { token: barbara.token, body })).text();
+    }
+    const { body } = await app.request('GET', '/api/v1/usage?group_by=model', { token: barbara.token });
+    return body.data;
+  };
+  // 3 and 15 dollars for a million of the one, 15 for a million of the other.
+  const cost = 0.003 + (0.3 + 0.015) + 0.15;
+  expect(await used({ iterations })).toMatchObject([
+    { usage: { input_tokens: 2 * 111_000, output_tokens: 2 * 1000 }, cost: expect.closeTo(2 * cost, 9) },
+  ]);
+  // Nobody here knows what it costs to be answered faster, and the sum is what is known.
+  const [{ cost: known, usage }] = await used({ speed: 'fast' });
+  expect([known, usage.input_tokens]).toEqual([null, 2 * 112_000]);
+});
+
 test('a whole answer may take as long as it is allowed to be, since nothing is heard of it before its end', async () => {
   const vendor = { type: 'anthropic' as const, base_url: `${upstream.url}/v1`, api_key: 'a-key' };
   const patient = await testApp({

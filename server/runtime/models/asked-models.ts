@@ -43,8 +43,14 @@ export function askedModels(now: () => Known, newest: () => Promise<Known>): Ask
   return {
     complete: (call, signal) => completeOnce(now().providers.open(call.model), call, signal),
     relays: (fullName) => now().providers.open(fullName).relay !== undefined,
-    relay: ({ model, spent, ...request }, signal) =>
-      relayOnce(now().providers.open(model), request, spent, signal),
+    relay: ({ model, spent, ...request }, signal) => {
+      const { providers } = now();
+      const opened = providers.open(model);
+      // What it is called at its provider, who names the others alike.
+      const prefix = opened.name.slice(0, opened.name.indexOf(':') + 1);
+      const factsOf = (modelId: string) => providers.open(`${prefix}${modelId}`).facts();
+      return relayOnce({ model: opened, factsOf }, request, spent, signal);
+    },
     models: async () => (await newest()).providers.models,
     modelFacts: async (fullName) => (await newest()).providers.open(fullName).facts(),
     resolveModel: async (name) => (await newest()).providers.resolve(name),

@@ -1,10 +1,12 @@
 /** One call that a provider answers in the client's own words: passed on as it comes, and metered on the way. */
 import { estimateTokens } from '../prompt/context-use.ts';
-import { countedOr, spendingOf } from '../runs/spending.ts';
+import { addUsage, countedOr, spendingOf } from '../runs/spending.ts';
 import type { SpentByCall } from '../transcript.ts';
 import { believedCount, believedTokens } from './believed-counts.ts';
+import { addCosts } from './cost.ts';
 import {
   type Model,
+  type ModelFacts,
   ModelFailure,
   problemOfModel,
   type RelayedAnswer,
@@ -16,20 +18,27 @@ import {
 /** Told once what the call has used. */
 type Spent = (spending: SpentByCall) => Promise<void>;
 
-/** Only for a model whose provider speaks the Messages API. Throws Problem. */
+/** A model whose provider speaks the Messages API, and what is known of its others: one may advise it. */
+export interface RelayedModel {
+  readonly model: Model;
+  readonly factsOf: (modelId: string) => Promise<ModelFacts>;
+}
+
+/** Throws Problem. */
 export async function relayOnce(
-  model: Model,
+  asked: RelayedModel,
   request: RelayRequest,
   spent: Spent,
   signal: AbortSignal,
 ): Promise<RelayedAnswer> {
+  const { model } = asked;
   if (!model.relay) throw new Error(`The provider of ${model.name} does not speak the Messages API`);
   try {
     const answer = await model.relay(request, signal);
-    if ('pieces' in answer) return { pieces: new Metered(model, request, answer.pieces, spent) };
+    if ('pieces' in answer) return { pieces: new Metered(asked, request, answer.pieces, spent) };
     const { content, usage } = answer.message;
     const writes = () => estimateTokens(JSON.stringify(content ?? []));
-    await spent(await spentOn(model, countedAt(request, countOf(usage), writes)));
+    await spent(await spentOn(asked, countedAt(request, countOf(usage), writes), usage));
     return answer;
   } catch (error) {
     throw problemOf(error);
@@ -38,7 +47,7 @@ export async function relayOnce(
 
 /** Tells what an answer has used with its last piece, or once it has failed or was left. By hand, as what it reads is. */
 class Metered implements AsyncIterableIterator<RelayedPiece> {
-  readonly #model: Model;
+  readonly #asked: RelayedModel;
   readonly #request: RelayRequest;
   readonly #pieces: AsyncIterator<RelayedPiece>;
   readonly #spent: Spent;
@@ -47,8 +56,8 @@ class Metered implements AsyncIterableIterator<RelayedPiece> {
   #counted = false;
   #told = false;
 
-  constructor(model: Model, request: RelayRequest, pieces: AsyncIterable<RelayedPiece>, spent: Spent) {
-    this.#model = model;
+  constructor(asked: RelayedModel, request: RelayRequest, pieces: AsyncIterable<RelayedPiece>, spent: Spent) {
+    this.#asked = asked;
     this.#request = request;
     this.#pieces = pieces[Symbol.asyncIterator]();
     this.#spent = spent;
@@ -105,7 +114,7 @@ class Metered implements AsyncIterableIterator<RelayedPiece> {
 
   async #tell(count: TokenCount): Promise<void> {
     this.#told = true;
-    await this.#spent(await spentOn(this.#model, count));
+    await this.#spent(await spentOn(this.#asked, count, this.#usage));
   }
 }
 
@@ -119,8 +128,37 @@ function readsOf({ body }: RelayRequest): number {
   return estimateTokens(JSON.stringify(body.messages));
 }
 
-async function spentOn(model: Model, count: TokenCount): Promise<SpentByCall> {
-  return { model: model.name, ...spendingOf(await model.facts(), count) };
+/** What it writes faster has a price that nobody here knows. */
+async function spentOn(
+  { model, factsOf }: RelayedModel,
+  count: TokenCount,
+  said: unknown,
+): Promise<SpentByCall> {
+  const facts = await model.facts();
+  const isFast = memberOf(said, 'speed') === 'fast';
+  let { usage, cost } = spendingOf(facts, count);
+  for (const { modelId, count } of countsBeside(said)) {
+    const beside = spendingOf(modelId === null ? facts : await factsOf(modelId), count);
+    [usage, cost] = [addUsage(usage, beside.usage), addCosts(cost, beside.cost)];
+  }
+  return { model: model.name, usage, cost: isFast ? null : cost };
+}
+
+/** Far more than an answer has; each may name another model. */
+const mostCountsBeside = 100;
+
+/**
+ * What this vendor leaves out of the count of the answer: what was used to make the conversation shorter, and what another
+ * of its models, which is named, has used to advise.
+ */
+function countsBeside(said: unknown): { readonly modelId: string | null; readonly count: TokenCount }[] {
+  const entries = memberOf(said, 'iterations');
+  return (Array.isArray(entries) ? entries : []).slice(0, mostCountsBeside).flatMap((entry: unknown) => {
+    const [type, model] = [memberOf(entry, 'type'), memberOf(entry, 'model')];
+    if (type !== 'compaction' && type !== 'advisor_message') return [];
+    const isNamed = type === 'advisor_message' && typeof model === 'string';
+    return [{ modelId: isNamed ? model : null, count: countOf(entry) }];
+  });
 }
 
 /** This vendor counts what came from its cache, and what went there, apart from the rest. */
