@@ -1,10 +1,10 @@
 /** Writes new contents beside files, and puts them in their places: all of them, or none. */
-import { randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import { type FileHandle, link, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { isAsRead } from '../tools/entry-stats.ts';
 import { withFileLock, writeNew } from '../tools/file-content.ts';
+import { temporaryName } from '../tools/temporary-files.ts';
 import { openForReading, openParent, type ResolvedPath } from '../tools/workspace-path.ts';
 import { noteWrite } from '../tools/writes-meanwhile.ts';
 import type { PendingFile } from './pending-file.ts';
@@ -82,9 +82,9 @@ function locked<T>(paths: readonly ResolvedPath[], work: () => Promise<T>): Prom
 }
 
 async function stageOne(one: PendingFile): Promise<StagedFile> {
-  const backup = `.${randomBytes(8).toString('hex')}.tmp`;
+  const backup = temporaryName();
   if (one.file.target === null) return { ...one, content: null, size: 0, backup };
-  const content = `.${randomBytes(8).toString('hex')}.tmp`;
+  const content = temporaryName();
   const bytes = await one.file.read();
   if (!bytes) throw new Error(`The content of ${one.path.shown} is gone.`);
   await besideFile(one.path, async (entry, folder) => {

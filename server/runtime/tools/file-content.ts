@@ -1,10 +1,10 @@
 // Reads whole text files and replaces them in one step, for the tools that change files.
-import { randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { isAsRead } from './entry-stats.ts';
 import { contentHash } from './file-memory.ts';
+import { removeLeftTemporaries, temporaryName } from './temporary-files.ts';
 import { type FileChange, type ToolContext, ToolInputError } from './tool.ts';
 import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
 import { noteWrite } from './writes-meanwhile.ts';
@@ -67,8 +67,9 @@ export async function replaceTextFile(
 ): Promise<Replaced> {
   const content = Buffer.from(text.toWellFormed(), 'utf8');
   const parent = await openParent(path);
-  const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
+  const temporary = parent.entry(temporaryName());
   try {
+    await removeLeftTemporaries(parent.entry);
     const mtimeMs = await writeNew(temporary, content, before, parent.handle);
     const change = { path: path.real, before: before?.text ?? null, after: text };
     const place = { path, at: parent.entry(basename(path.real)), read: before?.stats ?? null };

@@ -51,7 +51,7 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
 
   when(asked('ignored, binary and .git files are left out'), async () => {
     const workspace = testWorkspace();
-    workspace.file('.gitignore', 'build/\n*.log\n');
+    workspace.file('.gitignore', '\ufeffbuild/\n*.log\n');
     workspace.file('.serviceignore', 'private.txt\n');
     for (const path of ['build/a.txt', 'x.log', 'private.txt', '.git/x']) workspace.file(path, 'needle');
     workspace.file('binary.txt', 'a\0needle\n');

@@ -28,9 +28,11 @@ export function rulesAbove(scope: WalkScope): readonly IgnoreRules[] {
 
 /** Those that hold in a folder, and those of its own. */
 export function withRulesOf(folder: string, rules: readonly IgnoreRules[]): readonly IgnoreRules[] {
-  const texts = IGNORE_FILES.map((name) => readSmallFile(join(folder, name), MAX_IGNORE_FILE_BYTES)).filter(
-    (text) => text !== null,
-  );
+  const texts = IGNORE_FILES.flatMap((name) => {
+    const text = readSmallFile(join(folder, name), MAX_IGNORE_FILE_BYTES);
+    // A byte order mark is no part of the first rule, as in git.
+    return text === null ? [] : [text.replace(/^\uFEFF/, '')];
+  });
   if (texts.length === 0) return rules;
   return [...rules, { folder, rules: ignore({ ignorecase }).add(texts.join('\n')) }];
 }

@@ -16,7 +16,7 @@ function fill(workspace: TestWorkspace): void {
   workspace.file('src/deep/c.js', '', 20);
   workspace.file('build/out.ts', '');
   workspace.file('notes.txt', '');
-  workspace.file('.gitignore', 'build/\n');
+  workspace.file('.gitignore', '\ufeffbuild/\n');
   workspace.file('.serviceignore', 'notes.txt\n');
   workspace.file('src/.gitignore', '*.js\n');
   workspace.file('.git/HEAD', '');

@@ -17,7 +17,8 @@ export function rulesForRipgrep(scope: WalkScope): RipgrepRules | null {
       const path = join(folder, name);
       const readsItself = name === '.gitignore' && (folder === scope.top || folder === scope.start);
       const text = existsSync(path) ? readSmallFile(path, MAX_RULES_BYTES) : '';
-      if (text === null || (!readsItself && /^!/m.test(text))) return null;
+      // Behind a byte order mark it does not know the first rule.
+      if (text === null || text.startsWith('\uFEFF') || (!readsItself && /^!/m.test(text))) return null;
     }
     if (folder !== scope.start) rules = withRulesOf(folder, rules);
   }

@@ -1,9 +1,10 @@
 /** Saves bytes that tools were given as a file: whole or not at all, and over nothing that the session has not seen. */
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { changedError, keepOwnership, MAX_EDITABLE_BYTES, takePlace, withFileLock } from './file-content.ts';
+import { removeLeftTemporaries, temporaryName } from './temporary-files.ts';
 import { type ToolContext, ToolInputError, type UnkeptContent } from './tool.ts';
 import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
 
@@ -14,8 +15,9 @@ export async function saveFile(
   context: ToolContext,
 ): Promise<{ bytes: number; note: string }> {
   const parent = await openParent(path);
-  const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
+  const temporary = parent.entry(temporaryName());
   try {
+    await removeLeftTemporaries(parent.entry);
     // All through this one: whoever may write to the folder can put a link to another file under the name.
     const handle = await openNew(temporary);
     try {
