@@ -8,10 +8,9 @@ import { connectTo } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { assertKey, loginOf } from '../logins/credentials.ts';
 import { logInByCode } from '../logins/device-login.ts';
-import { removalByHand } from '../logins/keyring.ts';
+import { sayWhatIsLeft } from '../logins/left-in-keyring.ts';
 import { KeyringAway, type Login, type Logins, openLogins } from '../logins/logins.ts';
 import { serverOrigin } from '../logins/server-address.ts';
-import { asTyped } from '../next-command.ts';
 import { displayPath, notice, print, printable } from '../output.ts';
 import { currentPlaces } from '../places.ts';
 import { isTyped, secretsOf } from '../secrets.ts';
@@ -56,7 +55,7 @@ export async function logout(given: string | undefined, wishes: { readonly serve
   await endAt(origin, logins);
   const removed = await logins.locked(() => logins.remove(origin));
   print(`Logged out from ${origin}`);
-  if (removed === 'left_in_keyring') sayWhatIsLeft(origin);
+  if (removed === 'left_in_keyring') sayWhatIsLeft(origin, origin);
 }
 
 interface Proved {
@@ -142,13 +141,6 @@ async function endAt(origin: string, logins: Logins): Promise<void> {
     const reason = failure instanceof Error ? failure.message : String(failure);
     notice(`The server did not confirm it: ${reason}`);
   }
-}
-
-function sayWhatIsLeft(origin: string): void {
-  const how = removalByHand(asTyped(origin)) ?? `the entry of service for ${origin}`;
-  notice(
-    `A secret for ${origin} may be left in the keyring of the system, which cannot be reached now. Once it can, remove it there: ${how}`,
-  );
 }
 
 async function theOnly(logins: Logins): Promise<string> {

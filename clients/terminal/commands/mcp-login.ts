@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { openBrowser } from '../browser.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { openMcpLogins } from '../logins/mcp-logins.ts';
+import { sayWhatIsLeft } from '../logins/left-in-keyring.ts';
+import { keyringName, openMcpLogins } from '../logins/mcp-logins.ts';
 import { notice } from '../output.ts';
 import { currentPlaces } from '../places.ts';
 import { asFailure, withServers } from './mcp-servers.ts';
@@ -37,11 +38,12 @@ export async function logOutOfMcp(name: string): Promise<void> {
   const keeper = openMcpLogins(dataHome);
   try {
     const url = await withServers(async (servers) => (await servers.loginTarget(name)).url.href);
-    await keeper.locked(url, () => keeper.remove(url));
+    const removed = await keeper.locked(url, () => keeper.forget(url));
+    notice(`The login to ${name} is forgotten here.`);
+    if (removed === 'left_in_keyring') sayWhatIsLeft(keyringName(url), name);
   } catch (error) {
     throw asFailure(error, name);
   }
-  notice(`The login to ${name} is forgotten here.`);
 }
 
 /** The page that the browser comes back to, on this machine alone. */

@@ -21,6 +21,16 @@ export function removalByHand(origin: string, platform: NodeJS.Platform = proces
   return platform === 'darwin' ? `security delete-generic-password -s ${owner} -a ${origin}` : null;
 }
 
+/** False where it cannot be reached: the login is forgotten here all the same. */
+export async function isRemoved(keyring: Keyring, origin: string): Promise<boolean> {
+  try {
+    await keyring.remove(origin);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Opened when it is used: where there is none, only what is kept in it fails. */
 export function systemKeyring(): Keyring {
   const entry = async (origin: string) => {

@@ -88,6 +88,31 @@ test('what a keyring keeps of a login that took its place in the file while it w
   expect(keyring.kept.size).toBe(0);
 });
 
+test('the login of an MCP server in a keyring that is away is told, replaced and forgotten', async () => {
+  const keyring = playedKeyring();
+  const dataHome = join(testHome().home, 'data');
+  const logins = openMcpLogins(dataHome, keyring);
+  const url = 'https://mcp.example.com/mcp';
+  await logins.write(url, 'one');
+  keyring.works = false;
+  await expect(logins.read(url)).rejects.toMatchObject({
+    name: 'LoginUnreadable',
+    message: expect.stringMatching(
+      /^its login is in the keyring .* \(It is locked\.\): unlock or start that/,
+    ),
+  });
+  await logins.write(url, 'two');
+  expect(await logins.read(url)).toBe('two');
+  expect(await logins.forget(url)).toBe('left_in_keyring');
+  expect(await logins.read(url)).toBeNull();
+  expect(await logins.forget(url)).toBe('removed');
+  keyring.works = true;
+  await logins.write(url, 'three');
+  expect(readFileSync(join(dataHome, 'mcp-logins.json'), 'utf8')).not.toContain('three');
+  expect(await logins.forget(url)).toBe('removed');
+  expect(keyring.kept.size).toBe(0);
+});
+
 test('the login of an MCP server that is renewed keeps others of the same server away, and those of no other', async () => {
   const keyring = playedKeyring();
   keyring.works = false;

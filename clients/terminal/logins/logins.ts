@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { CommandFailure } from '../failures.ts';
 import { isUnwritable, unwritableHome } from '../unwritable.ts';
-import { type Keyring, systemKeyring } from './keyring.ts';
+import { isRemoved, type Keyring, systemKeyring } from './keyring.ts';
 import { assertPrivateFileWritable, readPrivateFile, writePrivateFile } from './private-file.ts';
 
 /** What proves to a server who we are. */
@@ -105,15 +105,6 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
 /** Whether the keyring has a secret for it, or may still have one. */
 function isInKeyring(entry: Entry | undefined): boolean {
   return entry !== undefined && (entry.login === null || entry.left_in_keyring === true);
-}
-
-async function isRemoved(keyring: Keyring, origin: string): Promise<boolean> {
-  try {
-    await keyring.remove(origin);
-    return true;
-  } catch {
-    return false; // It cannot be reached: the login is forgotten here all the same.
-  }
 }
 
 function parse(text: string | null, file: string): Entries {

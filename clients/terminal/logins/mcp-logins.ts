@@ -2,49 +2,83 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { LoginKeeper } from '../../../server/mcp-access.ts';
-import { type Keyring, systemKeyring } from './keyring.ts';
+import { isRemoved, type Keyring, systemKeyring } from './keyring.ts';
 import { readPrivateFile, writePrivateFile } from './private-file.ts';
 
-/** A secret stands in the file only where there is no keyring. */
-type Entries = Readonly<Record<string, { readonly secret: string | null }>>;
+interface Entry {
+  /** Null where the keyring has it: a secret stands in the file only where there is none. */
+  readonly secret: string | null;
+  /** The keyring had the one before, and could not be reached when this one took its place. */
+  readonly left_in_keyring?: true;
+}
+
+type Entries = Readonly<Record<string, Entry>>;
+
+export interface McpLogins extends LoginKeeper {
+  /** Forgets a login, and says so where its secret may still be in a keyring that cannot be reached. */
+  forget(server: string): Promise<'removed' | 'left_in_keyring'>;
+}
+
+/** What the keyring calls the login to a server. */
+export function keyringName(server: string): string {
+  return `mcp ${server}`;
+}
 
 /** @param dataHome - The folder of what belongs to the person and to no project. */
-export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring()): LoginKeeper {
+export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring()): McpLogins {
   const file = join(dataHome, 'mcp-logins.json');
   const read = async (): Promise<Entries> => {
     const text = await readPrivateFile(file);
     return text === null ? {} : (JSON.parse(text) as { logins: Entries }).logins; // as `write` wrote it
   };
   const write = (logins: Entries) => writePrivateFile(file, `${JSON.stringify({ logins }, null, 2)}\n`);
-  const nameOf = (server: string) => `mcp ${server}`;
   const alone = async <Result>(lock: string, action: () => Promise<Result>): Promise<Result> => {
     const { withLock } = await import('../../../server/config/config.ts');
     return await withLock(join(dataHome, 'locks'), lock, action);
   };
+  const forget = (server: string) =>
+    alone(ofAll, async () => {
+      const { [server]: entry, ...others } = await read();
+      if (!entry) return 'removed';
+      const isForgotten = isInKeyring(entry) ? await isRemoved(keyring, keyringName(server)) : true;
+      await write(others);
+      return isForgotten ? 'removed' : 'left_in_keyring';
+    });
   return {
     // Less than others wait for the lock of a server.
     holdsMs: 8000,
     async read(server) {
       const entry = (await read())[server];
-      return entry?.secret ?? (entry ? await keyring.read(nameOf(server)) : null);
+      if (!entry || entry.secret !== null) return entry?.secret ?? null;
+      return await keyring.read(keyringName(server)).catch((cause: unknown) => {
+        throw keyringAway(cause);
+      });
     },
     async write(server, secret) {
       await alone(ofAll, async () => {
         const entries = await read();
-        const inKeyring = await keyring.write(nameOf(server), secret);
-        await write({ ...entries, [server]: { secret: inKeyring ? null : secret } });
+        const inKeyring = await keyring.write(keyringName(server), secret);
+        const left = isInKeyring(entries[server]) && { left_in_keyring: true as const };
+        await write({ ...entries, [server]: inKeyring ? { secret: null } : { secret, ...left } });
       });
     },
     async remove(server) {
-      await alone(ofAll, async () => {
-        const { [server]: entry, ...others } = await read();
-        if (!entry) return;
-        if (entry.secret === null) await keyring.remove(nameOf(server));
-        await write(others);
-      });
+      await forget(server);
     },
+    forget,
     locked: (server, action) => alone(lockOf(server), action),
   };
+}
+
+/** Whether the keyring has a secret for it, or may still have one. */
+function isInKeyring(entry: Entry | undefined): boolean {
+  return entry !== undefined && (entry.secret === null || entry.left_in_keyring === true);
+}
+
+function keyringAway(cause: unknown): Error {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  const message = `its login is in the keyring of the system, which cannot be read (${why}): unlock or start that, or log in again without it by service mcp login`;
+  return Object.assign(new Error(message, { cause }), { name: 'LoginUnreadable' });
 }
 
 /** Held while the file is changed, which takes milliseconds. */

@@ -37,6 +37,7 @@ export function reasonOf(error: unknown): string {
     return 'it did not answer in time';
   if (error instanceof SdkError) return `the connection failed (${error.code.toLowerCase()})`;
   if (!(error instanceof Error)) return 'the connection failed';
+  if (error.name === 'LoginUnreadable') return error.message;
   if (error instanceof OutboundError || error instanceof TypeError || error instanceof SseError)
     return asReason(outboundSentence(error));
   // The messages of spawn hold arguments, which may hold secrets.

@@ -4,6 +4,10 @@
 export interface LoginKeeper {
   /** How long `locked` is sure to keep others away. */
   readonly holdsMs?: number;
+  /**
+   * Rejects with an error named `LoginUnreadable` where a person can mend it: its message is what there is to say of the
+   * server, and holds no secret.
+   */
   read(server: string): Promise<string | null>;
   write(server: string, secret: string): Promise<void>;
   remove(server: string): Promise<void>;
