@@ -27,6 +27,18 @@ test('a server that asks for a login is absent, and its state says so', async ()
   expect(grants).toEqual([]);
 });
 
+test('a login that cannot be read for a reason that a person can mend says which', async () => {
+  const { url } = await startOauthServer();
+  const workspacePath = testWorkspace();
+  const away = Object.assign(new Error('its login is in a keyring that is locked'), {
+    name: 'LoginUnreadable',
+  });
+  const mcpLogins = { ...keepLoginsInMemory(), read: () => Promise.reject(away) };
+  const mcp = testMcp({ guarded: { type: 'http', url } }, { mcpLogins });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(mcp.states({ workspacePath })).toMatchObject([{ state: 'failed', detail: away.message }]);
+});
+
 test('a person logs in with PKCE as a client that is registered for it, and the server can be used', async () => {
   const server = await startOauthServer();
   const keeper = keepLoginsInMemory();
