@@ -56,20 +56,29 @@ function createCheck(watched: ReadonlySet<Watched>, ports: Ports): () => void {
   };
 }
 
+/** A thousand credentials one after the other would take longer than a revocation may; more at once are too many for the pool. */
+const askedAtOnce = 4;
+
 /** Asks once a credential, however many streams it has open. */
 async function endRevoked(watched: ReadonlySet<Watched>, ports: Ports): Promise<void> {
-  const groups = Map.groupBy(watched, ({ caller }) => caller.credentialId);
-  for (const group of groups.values()) {
-    const valid = await stillValid(
-      group.map(({ caller }) => caller),
-      ports,
-    );
-    const reason = new Problem(
-      'credential_invalid',
-      'The credential was revoked, or has lost a right; log in again, or use another key.',
-    );
-    for (const [index, { end }] of group.entries()) if (valid[index] === false) end.abort(reason);
-  }
+  const groups = Map.groupBy(watched, ({ caller }) => caller.credentialId).values();
+  const askEach = async () => {
+    for (const group of groups) await endRevokedOf(group, ports);
+  };
+  await Promise.all(Array.from({ length: askedAtOnce }, askEach));
+}
+
+/** Of one credential. */
+async function endRevokedOf(group: readonly Watched[], ports: Ports): Promise<void> {
+  const valid = await stillValid(
+    group.map(({ caller }) => caller),
+    ports,
+  );
+  const reason = new Problem(
+    'credential_invalid',
+    'The credential was revoked, or has lost a right; log in again, or use another key.',
+  );
+  for (const [index, { end }] of group.entries()) if (valid[index] === false) end.abort(reason);
 }
 
 /** While the database is away nobody can tell; streams that need it fail by themselves. */
