@@ -113,3 +113,23 @@ describe.each(providerTypes)('a run that asks a provider of the type %s', (type)
     expect(doneOf(await ask('Hi'))).toMatchObject({ stop_reason: 'refusal' });
   });
 });
+
+test('a run sums up what llama.cpp says is more than its window, and goes on', async () => {
+  const said = 'the request exceeds the available context size, try increasing it';
+  const error = { ...{ code: 400, message: said, type: 'exceed_context_size_error' }, n_prompt_tokens: 9000 };
+  const body = JSON.stringify({ error: { ...error, n_ctx: 4096 } });
+  await upstream.script([
+    { when: { system: '^Sum up the conversation' }, reply: { text: 'We said hello.' } },
+    {
+      when: { last_user: 'Go on' },
+      times: 1,
+      ...status(400, { body, content_type: 'application/json' }),
+    },
+    answer,
+  ]);
+  const { ask } = await modelRuntime(upstream);
+  await ask('Hi');
+  const events = await ask('Go on');
+  expect(told(events, 'session_summarized')).toMatchObject([{ reason: 'prompt_refused' }]);
+  expect(doneOf(events)).toMatchObject({ content: [{ type: 'text', text: 'Hello there.' }] });
+});

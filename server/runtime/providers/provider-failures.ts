@@ -79,18 +79,28 @@ function meaningOf(error: unknown): Meaning {
   if (memberOf(error, 'name') === 'AI_UnsupportedFunctionalityError') return notTaken;
   const status = statusOf(error);
   const words = wordsOf(error);
+  if (wantsMoney(error, status, words))
+    return refused('replace', 'The model provider wants to be paid; check the account behind its API key.');
   if (status === 401 || status === 403 || /api.?key not valid|API_KEY_INVALID/i.test(words))
     return refused('replace', 'The model provider refused our credential; check its API key.');
   if (status === 404)
     return refused('replace', 'The model provider does not know the model; check its name.');
-  // Google speaks of the quota where it means the rate too, but then says when to come back.
-  if (status === 402 || (/insufficient_quota|billing/i.test(words) && retryAfterOf(error) === null))
-    return refused('replace', 'The model provider wants to be paid; check the account behind its API key.');
   if (status === 429 || status === 529) return overloaded;
   if (status === undefined || status >= 500 || status === 408 || status === 409 || status < 400)
     return ownFault(status, words);
   return refusal(status, words);
 }
+
+/** Elsewhere the bare word may be quoted from the request, which may well be about bills. */
+function wantsMoney(error: unknown, status: number | undefined, words: string): boolean {
+  if (status === 402) return true;
+  const isSaid = status === 403 || status === 429 ? /insufficient_quota|billing/i : unpaid;
+  // Google speaks of the quota where it means the rate too, but then says when to come back.
+  return isSaid.test(words) && retryAfterOf(error) === null;
+}
+
+/** OpenAI's codes, and what Anthropic says with the status of a wrong request. */
+const unpaid = /insufficient_quota|credit balance is too low|billing_(error|hard_limit|not_active)/i;
 
 /** What the provider could not do, and may do next time. */
 function ownFault(status: number | undefined, words: string): Meaning {
@@ -156,7 +166,7 @@ function lengthsOf(words: string): string {
 }
 
 /**
- * As Anthropic, OpenAI with its like, and Google say it; the more exact ones come first. The digits have a bound: of many
+ * As Anthropic, OpenAI with its like, Google, llama.cpp, xAI, Kimi, Copilot and vLLM say it; the more exact ones come first. The digits have a bound: of many
  * without end each would be tried as the first.
  */
 const lengths = [
@@ -165,13 +175,29 @@ const lengths = [
   /context length is (?<window>\d{1,12})\D+\d{1,12} tokens \((?<prompt>\d{1,12}) in the \w+\D+(?<answer>\d{1,12}) in the completion/,
   /context length is (?<window>\d{1,12})\D+(?<prompt>\d{1,12}) (?:input )?tokens/,
   /token count \((?<prompt>\d{1,12})\) exceeds the maximum number of tokens allowed \((?<window>\d{1,12})\)/,
+  /"n_prompt_tokens": ?(?<prompt>\d{1,12}), ?"n_ctx": ?(?<window>\d{1,12})/,
+  /request \((?<prompt>\d{1,12}) tokens\) exceeds the available context size \((?<window>\d{1,12}) tokens\)/,
+  /maximum prompt length is (?<window>\d{1,12}) but the request contains (?<prompt>\d{1,12})/,
+  /model token limit: (?<window>\d{1,12}) \(requested: (?<prompt>\d{1,12})\)/,
+  /prompt token count of (?<prompt>\d{1,12}) exceeds the limit of (?<window>\d{1,12})/,
+  /prompt \(length (?<prompt>\d{1,12})\) is longer than the maximum model length of (?<window>\d{1,12})/,
 ];
 
 function isTooLong(words: string): boolean {
-  return /context.?(length|window)|maximum context|prompt is too long|too many (input )?tokens|input is too long|exceeds? the (maximum|model)/i.test(
-    words,
-  );
+  return tooLongWords.some((pattern) => pattern.test(words));
 }
+
+/** What several vendors say comes first, then the words of single ones: llama.cpp, xAI, Kimi, Copilot, vLLM, Qwen and GLM. */
+const tooLongWords = [
+  /context.?(length|window)|maximum context|prompt is too long|too many (input )?tokens|input is too long|exceeds? the (maximum|model)/i,
+  /available context size|exceed_context_size/i,
+  /maximum prompt length is \d/i,
+  /exceeded model token limit/i,
+  /prompt token count of \d{1,12} exceeds/i,
+  /longer than the maximum model length/i,
+  /range of input length should be/i,
+  /prompt exceeds max length/i,
+];
 
 function wordsOf(error: unknown): string {
   return `${messageOf(error).slice(0, readLimit)} ${bodyOf(error).slice(0, readLimit)}`;
