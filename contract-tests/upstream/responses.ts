@@ -29,6 +29,7 @@ export function createResponses(): Dialect {
         },
       };
     },
+    keepAlive: sse({ type: 'keepalive', sequence_number: 1 }, 'keepalive'),
     errorFrame: (refusal) => sse({ type: 'error', ...openAiErrorBody(refusal), sequence_number: 0 }, 'error'),
   };
 }

@@ -23,7 +23,7 @@ import type { ProviderType } from './provider-definition.ts';
 import type { AnsweringModel } from './provider-factory.ts';
 import { cutShort, failureOf, statusOf, timedOut, tooLong, withoutSecrets } from './provider-failures.ts';
 import { SentCalls } from './sent-calls.ts';
-import { Silence } from './silence.ts';
+import type { Silence } from './silence.ts';
 import { StorableParts } from './storable-parts.ts';
 import type { Thoughts } from './thoughts.ts';
 import type { VendorOptions } from './vendor-options.ts';
@@ -41,7 +41,8 @@ export interface SdkCall {
   readonly type: ProviderType;
   readonly request: ModelRequest;
   readonly signal: AbortSignal;
-  readonly timeouts: ModelTimeouts;
+  /** How long the provider may be silent; ended with the call. */
+  readonly silence: Silence;
   /** Those of the connection: no failure will quote them. */
   readonly secrets: readonly string[];
   readonly vendor: VendorOptions;
@@ -50,8 +51,7 @@ export interface SdkCall {
 
 /** What the model writes, in our parts. Throws ModelFailure; ends early without one only when the signal aborts. */
 export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
-  const { model, name, type, request, signal, timeouts, secrets, vendor, thoughts } = call;
-  const silence = new Silence(timeouts.silenceMs, signal);
+  const { model, name, type, request, signal, silence, secrets, vendor, thoughts } = call;
   const listen = thoughts.listener();
   const toolNames = new Map<string, string>();
   const storable = new StorableParts();
@@ -77,7 +77,7 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
   } catch (error) {
     // Whoever aborted knows why, and wants no second reason.
     if (signal.aborted) return;
-    if (silence.signal.aborted) throw timedOut(timeouts.silenceMs, withoutSecrets(error, secrets));
+    if (silence.signal.aborted) throw timedOut(silence.limitMs, withoutSecrets(error, secrets));
     throw failureOf(error, secrets);
   } finally {
     silence.end();

@@ -1,4 +1,5 @@
 /** Answers of chat completions as servers that imitate OpenAI write them: read by hand as the AI SDK reads them. */
+import { setTimeout } from 'node:timers/promises';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { expect, test } from 'vitest';
 import { serveAnswers, testOutbound } from '../../outbound/test-server.ts';
@@ -7,6 +8,7 @@ import { ModelFailure, type ModelRequest } from '../models/model.ts';
 import { streamFromSdk } from './ai-sdk.ts';
 import { openaiCompat } from './openai-compat.ts';
 import type { AnsweringModel } from './provider-factory.ts';
+import { Silence } from './silence.ts';
 import { request } from './test-providers.ts';
 import { Thoughts } from './thoughts.ts';
 
@@ -90,12 +92,12 @@ const streams: Readonly<Record<string, string>> = {
 };
 
 /** What is said, in our words, whatever pieces it came in; or what the failure means. */
-async function heardOf(model: AnsweringModel, more: Partial<ModelRequest> = {}) {
+async function heardOf(model: AnsweringModel, more: Partial<ModelRequest> = {}, silenceMs = 20_000) {
   const parts: object[] = [];
   try {
     const call = {
       ...{ model, name: 'own:m', type: 'openai-compat' as const, request: request('Hi', more) },
-      ...{ signal: new AbortController().signal, timeouts: { silenceMs: 20_000 }, secrets: [] },
+      ...{ signal: new AbortController().signal, silence: new Silence(silenceMs), secrets: [] },
       vendor: { options: {}, changeBody: null },
       thoughts: new Thoughts({ id: 'own', type: 'openai-compat' }),
     };
@@ -140,6 +142,22 @@ test.each(Object.entries(streams))('%s: by hand as by the SDK', async (_what, st
   // Nor does its end change anything, which some servers leave out.
   const marked = await opened('text/event-stream', () => `${stream}data: [DONE]\n\n`);
   expect(await heardOf(marked.byHand)).toEqual(await heardOf(marked.bySdk));
+});
+
+test('one that sends pieces without a word is still at work', async () => {
+  const { url } = await serveAnswers(async (_, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (let times = 0; times < 20; times += 1) {
+      response.write(framed([{ choices: [{ delta: { role: 'assistant', content: '' } }] }]));
+      await setTimeout(100);
+    }
+    response.end(framed([said({ content: 'a' }), ended('stop')]));
+  });
+  const outbound = testOutbound();
+  const [fetch, call] = [outbound.fetchFor('operator'), outbound.callFor('operator')];
+  const { signal } = new AbortController();
+  const model = await openaiCompat({ id: 'own', baseUrl: url, changeBody: null, fetch, call, signal }, 'm');
+  expect(await heardOf(model, {}, 1000)).toContainEqual({ type: 'text', text: 'a' });
 });
 
 const message = {

@@ -123,12 +123,17 @@ async function* piecesOf(body: AsyncIterableIterator<Buffer>): AsyncGenerator<St
       const { done, value } = await body.next();
       complete = done === true;
       const read = done ? [] : events.read(value);
-      // By comments gateways say that the provider behind them is still at work.
-      if (read.length === 0) yield stillAtWork;
+      let isQuiet = true;
       for (const data of read) {
         complete ||= data === '[DONE]';
-        if (!complete) for (const part of answer.read(parseHeld(data) as Piece)) yield part;
+        if (complete) continue;
+        for (const part of answer.read(parseHeld(data) as Piece)) {
+          isQuiet = false;
+          yield part;
+        }
       }
+      // By comments, or pieces without a word, gateways say that the provider behind them is still at work.
+      if (isQuiet) yield stillAtWork;
     }
     for (const part of answer.end()) yield part;
   } finally {

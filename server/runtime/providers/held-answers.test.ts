@@ -5,6 +5,7 @@ import { serveAnswers, testOutbound } from '../../outbound/test-server.ts';
 import { cpuMsOf } from '../../test-cpu.ts';
 import { streamFromSdk } from './ai-sdk.ts';
 import { heldFetch } from './held-answers.ts';
+import { Silence } from './silence.ts';
 import { request } from './test-providers.ts';
 import { Thoughts } from './thoughts.ts';
 
@@ -19,11 +20,11 @@ async function outcomeOf(pieces: readonly (readonly object[])[]) {
     for (const event of events) response.write(`data: ${JSON.stringify(event)}\n\n`);
     response.end('data: [DONE]\n\n');
   });
-  const fetch = heldFetch(testOutbound().fetchFor('operator'));
+  const fetch = heldFetch(testOutbound().fetchFor('operator'), () => undefined);
   const model = createOpenAI({ baseURL: url, apiKey: 'key', fetch }).chat('m');
   const call = {
     ...{ model, name: 'own:m', type: 'openai' as const, request: request('Hi'), secrets: [] },
-    ...{ signal: new AbortController().signal, timeouts: { silenceMs: 20_000 } },
+    ...{ signal: new AbortController().signal, silence: new Silence(20_000) },
     vendor: { options: {}, changeBody: null },
     thoughts: new Thoughts({ id: 'own', type: 'openai' }),
   };

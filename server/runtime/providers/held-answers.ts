@@ -9,13 +9,16 @@ import { mostRefusalBytes } from './refusal.ts';
 
 const lineFeed = 0x0a;
 
-/** The same fetch, whose answers break off where they become too large to be held. */
-export function heldFetch(fetch: OutboundFetch): OutboundFetch {
+/**
+ * The same fetch, whose answers break off where they become too large to be held. Each piece is heard here: of comments and
+ * events that only say that the provider is at work its client tells nothing.
+ */
+export function heldFetch(fetch: OutboundFetch, heard: () => void): OutboundFetch {
   return async (input, init) => {
     const response = await fetch(input, init);
     if (!response.body) return response;
     const { status, statusText, headers, url, ok } = response;
-    const bound = ok ? boundOf(headers.get('content-type') ?? '') : beginning();
+    const bound = ok ? boundOf(headers.get('content-type') ?? '', heard) : beginning();
     const held = new Response(response.body.pipeThrough(bound), { status, statusText, headers });
     // Clients compare where an answer came from with where they asked.
     return Object.defineProperty(held, 'url', { value: url });
@@ -25,7 +28,7 @@ export function heldFetch(fetch: OutboundFetch): OutboundFetch {
 type Bound = TransformStream<Uint8Array, Uint8Array>;
 
 /** In a stream of events an empty line ends what has to be held; elsewhere only the end does. */
-function boundOf(contentType: string): Bound {
+function boundOf(contentType: string, heard: () => void): Bound {
   // An answer that says what it is in no known way is read as whatever was asked for, and may be either.
   const ends = /^application\/json\b/i.test(contentType) ? null : new SseEventEnds();
   const calls = new CrowdedEvents();
@@ -35,6 +38,7 @@ function boundOf(contentType: string): Bound {
   let held = 0;
   return new TransformStream({
     transform(chunk, controller) {
+      heard();
       const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
       if (isText && values.isIn(bytes)) return controller.error(tooLong());
       if (ends && calls.areIn(chunk)) return controller.error(tooLong());

@@ -21,6 +21,7 @@ import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
 import { missesThoughts, tooLong } from './provider-failures.ts';
 import { factoryOf } from './provider-types.ts';
+import { Silence } from './silence.ts';
 import { Thoughts } from './thoughts.ts';
 import { addedFields, vendorOptions } from './vendor-options.ts';
 
@@ -57,12 +58,16 @@ export function openModel(
     const vendor = vendorOptions({ type, request, model: settings, fields, responses, answersThoughtless });
     const factory = await factoryOf(type);
     const { changeBody } = vendor;
+    let silence: Silence | null = null;
+    const held = heldFetch(fetch, () => silence?.heard());
     const model = await usable(id, async () =>
-      factory({ id, ...connection, changeBody, responses, fetch: heldFetch(fetch), call, signal }, modelId),
+      factory({ id, ...connection, changeBody, responses, fetch: held, call, signal }, modelId),
     );
+    // Not before: a token that had to be fetched for it is none of the answer's time.
+    silence = new Silence(timeouts.silenceMs, signal);
     const secrets = secretsOf(connection);
     const name = `${id}:${modelId}`;
-    return streamFromSdk({ model, name, type, request, signal, timeouts, secrets, vendor, thoughts });
+    return streamFromSdk({ model, name, type, request, signal, silence, secrets, vendor, thoughts });
   }
 
   /** Whether there is another credential now than the one that was refused: the same would be refused again. */
