@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type Anthropic from '@anthropic-ai/sdk';
 import type Legacy from '@anthropic-ai/sdk-legacy';
 import { z } from 'zod';
+import { bindingOf, refuseUnbound } from './bound-thoughts.ts';
 import { deepestIssue, ignored, Refusal } from './dialect.ts';
 import type { Entry, Prompt } from './prompt.ts';
 
@@ -155,6 +156,7 @@ const requestSchema = z.strictObject({
       z.strictObject({ type: z.literal('disabled') }),
       z.looseObject({ type: z.enum(['adaptive', 'between_tools']) }),
     ])
+    .or(z.strictObject({ type: z.undefined().optional(), block_binding: z.looseObject({}) }))
     .optional(),
   metadata: z.strictObject({ user_id: z.string().max(512).nullish() }).optional(),
   service_tier: z.enum(['auto', 'standard_only']).optional(),
@@ -170,7 +172,7 @@ export function readMessagesRequest(
   body: unknown,
   headers: IncomingHttpHeaders,
   only?: 'count_tokens',
-): { model: string; prompt: Prompt } {
+): { model: string; prompt: Prompt; binding: string } {
   if (headers['anthropic-version'] === undefined)
     throw new Refusal(400, 'anthropic-version: header is required');
   const parsed = (only === undefined ? requestSchema : countSchema).safeParse(body);
@@ -181,6 +183,7 @@ export function readMessagesRequest(
   const request = parsed.data;
   refuseWrongTurns(request.messages);
   refuseWrongTools(request);
+  refuseUnbound(request, headers);
   if (
     request.thinking?.type === 'enabled' &&
     request.thinking.budget_tokens >= (request.max_tokens ?? Infinity)
@@ -197,7 +200,7 @@ export function readMessagesRequest(
       ...request.messages.flatMap(entriesOf),
     ],
   };
-  return { model: request.model, prompt };
+  return { model: request.model, prompt, binding: bindingOf(request) };
 }
 
 function namesOf(tools: { name?: string | undefined }[] | undefined): string[] {

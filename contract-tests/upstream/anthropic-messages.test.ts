@@ -283,3 +283,23 @@ test('a request without a key, or without the version header, is refused', async
     body: { error: { message: 'anthropic-version: header is required' } },
   });
 });
+
+test('a thought of a newer model is refused where what stood before it has changed, or left out if asked', async () => {
+  await upstream.script([{ reply: { reasoning: 'Let me see.', text: 'Yes.' } }]);
+  const bound = { model: 'claude-opus-5-5', max_tokens: 100 };
+  const first = await client.beta.messages.create({ ...bound, system: 'one', messages: [user('go')] });
+  const messages = [user('go'), { role: 'assistant' as const, content: first.content }, user('on')];
+  await client.beta.messages.create({ ...bound, system: 'one', messages });
+  const other = { ...bound, system: 'two', messages };
+  await expect(client.beta.messages.create(other)).rejects.toMatchObject({
+    status: 400,
+    message: expect.stringContaining('bound to a different conversation'),
+  });
+  const thinking = {
+    type: 'adaptive' as const,
+    block_binding: { prefix_mismatch_behavior: 'drop_block' as const },
+  };
+  await expect(client.beta.messages.create({ ...other, thinking })).rejects.toMatchObject({ status: 400 });
+  const betas = ['thinking-binding-controls-2026-08-01'];
+  expect((await client.beta.messages.create({ ...other, thinking, betas })).stop_reason).toBe('end_turn');
+});

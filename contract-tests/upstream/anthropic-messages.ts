@@ -11,16 +11,16 @@ export const anthropicMessages: Dialect = {
     return typeof key === 'string' && key !== '' ? key : bearer(headers);
   },
   read(body, headers) {
-    const { model, prompt } = readMessagesRequest(body, headers);
+    const { model, prompt, binding } = readMessagesRequest(body, headers);
     return {
       prompt,
       whole: (answer) => ({
         ...emptyMessage(model),
         ...ending(answer),
-        content: blocks(answer),
+        content: blocks(answer, binding),
         usage: usage(answer.usage),
       }),
-      frames: (answer) => frames(model, answer),
+      frames: (answer) => frames(model, answer, binding),
     };
   },
   headers: (requestId) => ({
@@ -105,13 +105,13 @@ function usage(counted: Usage) {
   };
 }
 
-function blocks(answer: Answer): unknown[] {
+function blocks(answer: Answer, binding: string): unknown[] {
   const tools = answer.toolCalls.map((call) => ({
     ...emptyToolUse(call.name),
     input: parsedInput(call.arguments),
   }));
   return [
-    ...(answer.reasoning ? [thinkingBlock(answer.reasoning, signature(answer.reasoning))] : []),
+    ...(answer.reasoning ? [thinkingBlock(answer.reasoning, signature(answer.reasoning) + binding)] : []),
     ...(answer.text ? [textBlock(answer.text)] : []),
     ...tools,
   ];
@@ -140,7 +140,7 @@ function parsedInput(text: string): unknown {
   }
 }
 
-function* frames(model: string, answer: Answer): Generator<string> {
+function* frames(model: string, answer: Answer, binding: string): Generator<string> {
   const counted = usage(answer.usage);
   const message = {
     ...emptyMessage(model),
@@ -148,7 +148,7 @@ function* frames(model: string, answer: Answer): Generator<string> {
   };
   yield event({ type: 'message_start', message });
   let index = 0;
-  for (const { start, deltas } of streamedBlocks(answer)) {
+  for (const { start, deltas } of streamedBlocks(answer, binding)) {
     yield event({ type: 'content_block_start', index, content_block: start });
     if (index === 0) yield event({ type: 'ping' });
     for (const delta of deltas) yield event({ type: 'content_block_delta', index, delta });
@@ -177,11 +177,14 @@ function event(data: { type: string; [field: string]: unknown }): string {
   return sse(data, data.type);
 }
 
-function* streamedBlocks(answer: Answer): Generator<{ start: unknown; deltas: Iterable<unknown> }> {
+function* streamedBlocks(
+  answer: Answer,
+  binding: string,
+): Generator<{ start: unknown; deltas: Iterable<unknown> }> {
   const pieces = (text: string) => fragments(text, answer.chunkSize);
   if (answer.reasoning) {
     const thoughts = pieces(answer.reasoning).map((thinking) => ({ type: 'thinking_delta', thinking }));
-    const signed = { type: 'signature_delta', signature: signature(answer.reasoning) };
+    const signed = { type: 'signature_delta', signature: signature(answer.reasoning) + binding };
     yield { start: thinkingBlock('', ''), deltas: [...thoughts, signed] };
   }
   if (answer.text) {

@@ -558,6 +558,15 @@ describe('a message in a session', () => {
     for (const words of ['c2VhbGVk', 'Brought along.']) expect(sent).toContain(words);
   });
 
+  test('goes on with other instructions where its model binds thoughts to those of before', async () => {
+    await upstream.script([{ reply: { reasoning: 'Let me see.', text: 'You said: {{last_user}}' } }]);
+    const headers = { 'x-service-session-id': await newSession() };
+    for (const system of ['Be brief.', 'Be kind.', 'Be brief.']) {
+      const asked = say('Go on', { system, model: 'scripted:claude-opus-5-5' });
+      expect((await post(asked, { headers })).status).toBe(200);
+    }
+  });
+
   test('that holds nothing but instructions is refused', async () => {
     const headers = { 'x-service-session-id': await newSession() };
     const answer = await post(

@@ -19,11 +19,11 @@ import { modelSettings, withModelSettings } from './model-settings.ts';
 import { speaksResponses } from './openai-responses.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
-import { missesThoughts, tooLong } from './provider-failures.ts';
+import { missesThoughts, refusesThoughts, tooLong } from './provider-failures.ts';
 import { factoryOf } from './provider-types.ts';
 import { Silence } from './silence.ts';
 import { Thoughts } from './thoughts.ts';
-import { addedFields, vendorOptions } from './vendor-options.ts';
+import { addedFields, leavesOutThoughts, vendorOptions } from './vendor-options.ts';
 
 /** What calls of every model have in common. */
 export interface ModelCalls {
@@ -55,7 +55,10 @@ export function openModel(
     const answersThoughtless = thoughts.lostIn(request.messages);
     const { baseUrl } = connection;
     const responses = speaksResponses({ type, baseUrl, modelId, model: settings, fields });
-    const vendor = vendorOptions({ type, request, model: settings, fields, responses, answersThoughtless });
+    const thoughtsMayGo = leavesOutThoughts({ baseUrl, modelId, fields });
+    const vendor = vendorOptions({
+      ...{ type, request, model: settings, fields, responses, answersThoughtless, thoughtsMayGo },
+    });
     const factory = await factoryOf(type);
     const { changeBody } = vendor;
     let silence: Silence | null = null;
@@ -78,9 +81,9 @@ export function openModel(
     return !isDeepStrictEqual(kept, refused);
   }
 
-  /** Whether the answer before was refused for what can be sent with it. */
-  function wantsThoughts(error: unknown): boolean {
-    return missesThoughts(error) && thoughts.wantBack();
+  /** Whether the request was refused for what can be sent with it, or left out. */
+  function isMended(error: unknown): boolean {
+    return (missesThoughts(error) && thoughts.wantBack()) || (refusesThoughts(error) && thoughts.giveUp());
   }
 
   async function relay(request: RelayRequest, signal: AbortSignal): Promise<RelayedAnswer> {
@@ -105,11 +108,13 @@ export function openModel(
       if (settings?.supports_attachments === false) refuseFiles(request, `${id}:${modelId}`);
       const whole = withPrefix(withModelSettings(request, settings), definition.systemPromptPrefix);
       let length = 0;
-      for (let mayRenew = true; ; mayRenew = false) {
+      let hasBegun = false;
+      let mayRenew = true;
+      for (;;) {
         try {
           kept ??= await usable(id, () => definition.connect(signal));
           for await (const part of await ask(kept, whole, signal)) {
-            mayRenew = false;
+            hasBegun = true;
             length += lengthOf(part);
             if (length > mostWrittenCharacters) throw tooLong();
             yield part;
@@ -117,7 +122,10 @@ export function openModel(
           return;
         } catch (error) {
           if (signal.aborted) return;
-          if (!mayRenew || !((await renewed(error, signal)) || wantsThoughts(error))) throw error;
+          if (hasBegun) throw error;
+          if (isMended(error)) continue;
+          if (!mayRenew || !(await renewed(error, signal))) throw error;
+          mayRenew = false;
         }
       }
     },

@@ -49,6 +49,14 @@ export function missesThoughts(error: unknown): boolean {
   return /reasoning_content/.test(wordsOf(error.cause));
 }
 
+/** Whether the provider refuses a thought that it has signed itself: it belongs to a conversation that has changed since. */
+export function refusesThoughts(error: unknown): boolean {
+  if (!(error instanceof ModelFailure) || error.code !== 'provider_request_refused') return false;
+  return /bound to a different conversation|signature.{1,40}thinking|thinking.{1,200}cannot be modified/i.test(
+    wordsOf(error.cause),
+  );
+}
+
 /** Providers quote the credential that they refuse, and their words go to the log: those of the errors behind one, too. */
 export function withoutSecrets(error: unknown, secrets: readonly string[]): unknown {
   const said = allSaid(error);

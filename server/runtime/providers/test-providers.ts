@@ -101,9 +101,17 @@ export function openResponses(
     connect: async () => ({ apiKey: 'test-key', headers: { 'x-team': 'blue' } }),
     ...more,
   });
-  return openDefined(definition, silenceMs, 'scripted-1', (input, init) =>
-    operatorFetch(String(input).replace('https://api.openai.com', upstream.url), init),
-  );
+  return openDefined(definition, silenceMs, 'scripted-1', instead('https://api.openai.com', upstream));
+}
+
+/** Anthropic at its own address, which leads to the upstream here. */
+export function openOwnAnthropic(upstream: Upstream, modelId: string): Model {
+  const definition = definitionOf('anthropic', upstream, { connect: async () => ({ apiKey: 'test-key' }) });
+  return openDefined(definition, 5000, modelId, instead('https://api.anthropic.com', upstream));
+}
+
+function instead(address: string, upstream: Upstream): typeof operatorFetch {
+  return (input, init) => operatorFetch(String(input).replace(address, upstream.url), init);
 }
 
 export function request(text: string, more: Partial<ModelRequest> = {}): ModelRequest {

@@ -20,6 +20,8 @@ export class Thoughts {
    * and Kimi refuse an answer without; others refuse the field.
    */
   #areWanted = false;
+  /** Whether Anthropic has refused what was thought before: what it was thought about is not the same any more. */
+  #areRefused = false;
 
   constructor(provider: { readonly id: string; readonly type: ProviderType }) {
     this.#provider = provider;
@@ -40,6 +42,17 @@ export class Thoughts {
     return isNews;
   }
 
+  /**
+   * From now on nothing that was thought so far is sent back; whether that is news. Which of it fits no more only the
+   * vendor can tell.
+   */
+  giveUp(): boolean {
+    const isNews = this.#provider.type === 'anthropic' && (!this.#areRefused || this.#byCall.size > 0);
+    this.#areRefused ||= isNews;
+    this.#byCall.clear();
+    return isNews;
+  }
+
   /** A thought that is not known has to stand there, too. */
   #unsigned(message: ModelMessage): readonly Thought[] {
     const said = this.#isForeign(message) ? [] : message.parts;
@@ -47,6 +60,7 @@ export class Thoughts {
     return [{ type: 'reasoning', text: text || ' ', providerOptions: {} }];
   }
 
+  /** The model is not compared: Anthropic itself leaves out what the one that it asks may not read of another's thoughts. */
   #isForeign({ model }: ModelMessage): boolean {
     return model !== undefined && !model.startsWith(`${this.#provider.id}:`);
   }
@@ -54,6 +68,7 @@ export class Thoughts {
   /** What one provider has signed means nothing to another. */
   #stored(message: ModelMessage): readonly Thought[] {
     const { role, parts } = message;
+    if (this.#areRefused) return [];
     if (this.#provider.type !== 'anthropic' || role !== 'assistant' || this.#isForeign(message)) return [];
     return parts.flatMap((part): Thought[] => {
       if (part.type !== 'reasoning') return [];

@@ -30,6 +30,8 @@ export interface VendorCall {
   readonly responses: boolean;
   /** Whether an answer without its thoughts must be sent, which Anthropic refuses while it thinks. */
   readonly answersThoughtless: boolean;
+  /** Whether Anthropic can be told to leave out thoughts that do not fit any more. */
+  readonly thoughtsMayGo: boolean;
 }
 
 export function vendorOptions(call: VendorCall): VendorOptions {
@@ -121,13 +123,39 @@ function compatible({ request, fields }: VendorCall): VendorOptions {
 /** The least that Anthropic takes, and as much as most models can give besides their answer. */
 const thinkingBudget = { least: 1024, most: 16_384, usual: 4096 };
 
-function thinking({ request, fields, answersThoughtless }: VendorCall): VendorOptions {
+/** Its newest models refuse a thought where anything has changed that stood before it, as what is recalled for each prompt. */
+const bindingModels = /^claude-(fable-5-[12]|opus-5-5|sonnet-5-5)/;
+
+/**
+ * Only at Anthropic's own address: others may know neither the field nor the beta that it belongs to, and refuse the
+ * request. What settings say of thinking would be replaced.
+ */
+export function leavesOutThoughts({
+  baseUrl,
+  modelId,
+  fields,
+}: {
+  readonly baseUrl: string | undefined;
+  readonly modelId: string;
+  readonly fields: RequestBody;
+}): boolean {
+  const isOwn = !baseUrl || (URL.canParse(baseUrl) && new URL(baseUrl).host === 'api.anthropic.com');
+  return isOwn && bindingModels.test(modelId) && !('thinking' in fields);
+}
+
+function thinking({ request, fields, answersThoughtless, thoughtsMayGo }: VendorCall): VendorOptions {
   const { think, maxTokens, oneToolAtMost } = request;
   const budget = think && !answersThoughtless ? budgetWithin(maxTokens) : null;
+  const thought = {
+    ...(budget !== null && { type: 'enabled', budgetTokens: budget }),
+    // These models choose themselves how much they think.
+    ...(thoughtsMayGo && { blockBinding: { prefixMismatchBehavior: 'drop_block' } }),
+    ...(thoughtsMayGo && budget !== null && { type: 'adaptive' }),
+  };
   const asked = {
     // It says with them that it is still at work.
     includePings: true,
-    ...(budget !== null && { thinking: { type: 'enabled', budgetTokens: budget } }),
+    ...(Object.keys(thought).length > 0 && { thinking: thought }),
     ...(oneToolAtMost && { disableParallelToolUse: true }),
   };
   return {
