@@ -114,6 +114,7 @@ export function readChatRequest(
   const request = checkedBody(requestSchema, body);
   refuseContradictions(request);
   refuseWrongToolMessages(request.messages);
+  if (/mistral/.test(request.model)) refusePromptAfterTool(request.messages);
   const prompt: Prompt = {
     dialect,
     model: request.model,
@@ -159,6 +160,15 @@ function refuseWrongToolMessages(messages: Message[]): void {
     if (it.role === 'assistant') open = (it.tool_calls ?? []).map((call) => call.id);
   });
   if (open.length > 0) throw unanswered(open, messages.length);
+}
+
+/** As Mistral does, in its words. */
+function refusePromptAfterTool(messages: Message[]): void {
+  if (!messages.some(({ role }, at) => role === 'user' && messages[at - 1]?.role === 'tool')) return;
+  throw new Refusal(400, "Unexpected role 'user' after role 'tool'", {
+    type: 'invalid_request_message_order',
+    code: '3230',
+  });
 }
 
 function orphan(at: number): Refusal {

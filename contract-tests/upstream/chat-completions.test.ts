@@ -234,3 +234,17 @@ test('a request without a key is refused with 401', async () => {
   expect(response.status).toBe(401);
   expect(await response.json()).toMatchObject({ error: { type: 'invalid_request_error', code: null } });
 });
+
+test('a model of Mistral takes no message of the user right behind a result', async () => {
+  await upstream.script([{ reply: { text: 'Yes.' } }]);
+  const call = { id: 'call_1', type: 'function' as const, function: { name: 'weather', arguments: '{}' } }; // Narrows the literal.
+  const messages = [
+    user('Oslo?'),
+    { role: 'assistant' as const, tool_calls: [call] }, // Narrows the literal for the SDK.
+    { role: 'tool' as const, tool_call_id: 'call_1', content: 'Rain' }, // The same.
+    user('And?'),
+  ];
+  const asked = (name: string) => client.chat.completions.create({ model: name, messages });
+  await expect(asked('mistral-scripted')).rejects.toMatchObject({ status: 400, code: '3230' });
+  expect((await asked(model)).choices).toMatchObject([{ message: { content: 'Yes.' } }]);
+});

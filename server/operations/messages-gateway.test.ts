@@ -350,6 +350,22 @@ test('what one answer says before the results of its calls may come in messages 
   ]);
 });
 
+test('words behind a result reach a model that takes no prompt there', async () => {
+  const call = { type: 'tool_use', id: 'toolu_1', name: 'get_weather', input: {} };
+  const given = [
+    { type: 'tool_result', tool_use_id: 'toolu_1', content: 'Rain.' },
+    { type: 'text', text: 'Well?' },
+  ];
+  const messages = [question, { role: 'assistant', content: [call] }, { role: 'user', content: given }];
+  const asked = request({ model: 'compatible:mistral-large', tools: [weather], messages });
+  expect(await post(asked)).toMatchObject({ status: 200, body: { content: [{ text: 'You said: Well?' }] } });
+  expect((await sent()).messages.slice(-3)).toMatchObject([
+    { role: 'tool', content: 'Rain.' },
+    { role: 'assistant', content: '[The results of the tools were read.]' },
+    { role: 'user', content: 'Well?' },
+  ]);
+});
+
 test('a call is taken back with an id in which a gateway has put a signature', async () => {
   const id = `call_1__thought__${'c2ln'.repeat(1000)}`;
   const call = { type: 'tool_use', id, name: 'get_weather', input: {} };

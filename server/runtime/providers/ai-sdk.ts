@@ -47,6 +47,8 @@ export interface SdkCall {
   readonly secrets: readonly string[];
   readonly vendor: VendorOptions;
   readonly thoughts: Thoughts;
+  /** Whether the provider wants an answer between what a tool gave and the next prompt. */
+  readonly separatesResults: boolean;
 }
 
 /** What the model writes, in our parts. Throws ModelFailure; ends early without one only when the signal aborts. */
@@ -89,9 +91,10 @@ export function isUnauthorized(error: unknown): boolean {
   return error instanceof ModelFailure && statusOf(error.cause) === 401;
 }
 
-function options({ request, vendor, thoughts }: SdkCall, calls: SentCalls) {
+function options(call: SdkCall, calls: SentCalls) {
+  const { request, vendor } = call;
   const { keptUpTo } = vendor;
-  const said = prompt(request, thoughts, calls);
+  const said = prompt(call, calls);
   return {
     // Only who has tools is likely to come again with the same and more: to be kept costs more than to be read once.
     prompt: keptUpTo && request.tools.length > 0 ? marked(said, keptUpTo) : said,
@@ -129,21 +132,35 @@ function toolChoice(
 }
 
 function prompt(
-  { system, messages }: ModelRequest,
-  thoughts: Thoughts,
+  { request: { system, messages }, thoughts, separatesResults }: SdkCall,
   calls: SentCalls,
 ): LanguageModelV4Prompt {
   const head: LanguageModelV4Message[] = system ? [{ role: 'system', content: system }] : [];
   const said = messages
     .filter((one, index) => index === messages.length - 1 || says(one))
     .map((one) => message(one, thoughts, calls));
-  return [...head, ...(said[0]?.role === 'assistant' ? [answered] : []), ...said];
+  const begun = [...head, ...(said[0]?.role === 'assistant' ? [answered] : []), ...said];
+  return separatesResults ? begun.flatMap(separated) : begun;
 }
 
 /** Most providers want a person to speak first, who may have deleted what they said. */
 const answered: LanguageModelV4Message = {
   role: 'user',
   content: [{ type: 'text', text: '[The conversation begins with an answer.]' }],
+};
+
+/** As after a run that ended with its last step, or where a client has more to say than what its tools gave. */
+function separated(
+  message: LanguageModelV4Message,
+  index: number,
+  all: LanguageModelV4Prompt,
+): LanguageModelV4Prompt {
+  return message.role === 'user' && all[index - 1]?.role === 'tool' ? [taken, message] : [message];
+}
+
+const taken: LanguageModelV4Message = {
+  role: 'assistant',
+  content: [{ type: 'text', text: '[The results of the tools were read.]' }],
 };
 
 /** Behind the instructions, what was said last, and where the call before ended: what is kept is not looked for far back. */

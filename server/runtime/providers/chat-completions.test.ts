@@ -100,6 +100,7 @@ async function heardOf(model: AnsweringModel, more: Partial<ModelRequest> = {}, 
       ...{ signal: new AbortController().signal, silence: new Silence(silenceMs), secrets: [] },
       vendor: { options: {}, changeBody: null },
       thoughts: new Thoughts({ id: 'own', type: 'openai-compat' }),
+      separatesResults: false,
     };
     for await (const part of streamFromSdk(call)) parts.push(part);
   } catch (error) {

@@ -27,6 +27,7 @@ async function outcomeOf(pieces: readonly (readonly object[])[]) {
     ...{ signal: new AbortController().signal, silence: new Silence(20_000) },
     vendor: { options: {}, changeBody: null },
     thoughts: new Thoughts({ id: 'own', type: 'openai' }),
+    separatesResults: false,
   };
   const parts: string[] = [];
   try {

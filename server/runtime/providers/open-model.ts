@@ -19,7 +19,7 @@ import { modelSettings, withModelSettings } from './model-settings.ts';
 import { speaksResponses } from './openai-responses.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
-import { missesThoughts, refusesThoughts, tooLong } from './provider-failures.ts';
+import { missesThoughts, refusesThoughts, tooLong, wantsAnswerBetween } from './provider-failures.ts';
 import { factoryOf } from './provider-types.ts';
 import { Silence } from './silence.ts';
 import { Thoughts } from './thoughts.ts';
@@ -47,6 +47,7 @@ export function openModel(
   const { id, type } = definition;
   const settings = modelSettings(definition.models.find((model) => model.id === modelId));
   const thoughts = new Thoughts({ id, type });
+  let separatesResults = false;
   // A run has many steps, and a command of the settings may be slow.
   let kept: ProviderConnection | null = null;
 
@@ -70,7 +71,18 @@ export function openModel(
     silence = new Silence(timeouts.silenceMs, signal);
     const secrets = secretsOf(connection);
     const name = `${id}:${modelId}`;
-    return streamFromSdk({ model, name, type, request, signal, silence, secrets, vendor, thoughts });
+    return streamFromSdk({
+      model,
+      name,
+      type,
+      request,
+      signal,
+      silence,
+      secrets,
+      vendor,
+      thoughts,
+      separatesResults,
+    });
   }
 
   /** Whether there is another credential now than the one that was refused: the same would be refused again. */
@@ -83,7 +95,11 @@ export function openModel(
 
   /** Whether the request was refused for what can be sent with it, or left out. */
   function isMended(error: unknown): boolean {
-    return (missesThoughts(error) && thoughts.wantBack()) || (refusesThoughts(error) && thoughts.giveUp());
+    if (missesThoughts(error) && thoughts.wantBack()) return true;
+    if (refusesThoughts(error) && thoughts.giveUp()) return true;
+    if (type !== 'openai-compat' || separatesResults || !wantsAnswerBetween(error)) return false;
+    separatesResults = true;
+    return true;
   }
 
   async function relay(request: RelayRequest, signal: AbortSignal): Promise<RelayedAnswer> {

@@ -49,6 +49,12 @@ export function missesThoughts(error: unknown): boolean {
   return /reasoning_content/.test(wordsOf(error.cause));
 }
 
+/** Whether the provider refuses a prompt right behind what a tool gave, as Mistral does, and servers that hold its models. */
+export function wantsAnswerBetween(error: unknown): boolean {
+  if (!(error instanceof ModelFailure) || error.code !== 'provider_request_refused') return false;
+  return /after role .?tool|invalid_request_message_order/i.test(wordsOf(error.cause));
+}
+
 /** Whether the provider refuses a thought that it has signed itself: it belongs to a conversation that has changed since. */
 export function refusesThoughts(error: unknown): boolean {
   if (!(error instanceof ModelFailure) || error.code !== 'provider_request_refused') return false;

@@ -1,4 +1,4 @@
-/** Conversations that no provider is to lock for what a model has called its tools, or its calls by. */
+/** Conversations that no provider is to lock for what a model has called its tools, or for where their results stand. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import type { Model, ModelMessage, ModelRequest } from '../models/model.ts';
@@ -138,6 +138,24 @@ test('a run goes on after a tool was called that nobody can be told of, and so d
   ]);
   const { ask } = await modelRuntime(upstream);
   for (const prompt of ['One', 'Two']) expect(doneOf(await ask(prompt)).stop_reason).toBe('end_turn');
+});
+
+test('a provider that wants an answer between a result and a prompt gets one, once it has said so', async () => {
+  await upstream.script([
+    { when: { last_user: 'One' }, reply: { tool_calls: [{ name: 'glob', arguments: { pattern: '*' } }] } },
+    { when: { last_user: 'Two', step: 0 }, reply: { tool_calls: [{ name: 'ls', arguments: {} }] } },
+    { reply: { text: 'I see.' } },
+  ]);
+  const large = { model: 'mistral-large' };
+  const { ask } = await modelRuntime(upstream, { large, options: { limits: { max_steps: 2 } } });
+  expect(doneOf(await ask('One')).stop_reason).toBe('step_limit');
+  expect(doneOf(await ask('Two')).stop_reason).toBe('end_turn');
+  const requests = await upstream.requests();
+  // Refused once in the run, whose second step knows better.
+  expect(requests.map(({ status }) => status)).toEqual([200, 200, 400, 200, 200]);
+  const { messages } = (await latestBody(upstream)) as { messages: { role: string }[] }; // The upstream has read it.
+  const roles = messages.map(({ role }) => role);
+  expect(roles.slice(-5)).toEqual(['tool', 'assistant', 'user', 'assistant', 'tool']);
 });
 
 /** Every value of members that are called so. */
