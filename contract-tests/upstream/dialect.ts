@@ -29,6 +29,8 @@ export interface Answer {
   toolCalls: { id?: string; name: string; arguments: string }[];
   stopReason: StopReason;
   stopSequence: string | null;
+  /** Of Google's, where the script says it in the vendor's words. */
+  finishReason: string | null;
   usage: Usage;
   /** The picture or the sound, where the script brings one. */
   file: Buffer | null;

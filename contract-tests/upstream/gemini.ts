@@ -148,7 +148,7 @@ const finishReasons: Record<StopReason, string> = {
 /** Arguments that are no object do not leave this vendor's house: it says that the call failed. */
 function finishReason(answer: Answer): string {
   const broken = answer.toolCalls.some((it) => argumentsOf(it.arguments) === undefined);
-  return broken ? 'MALFORMED_FUNCTION_CALL' : finishReasons[answer.stopReason];
+  return answer.finishReason ?? (broken ? 'MALFORMED_FUNCTION_CALL' : finishReasons[answer.stopReason]);
 }
 
 /** This vendor counts thoughts apart from what it says. */

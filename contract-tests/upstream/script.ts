@@ -64,6 +64,8 @@ const reply = z.strictObject({
     .default([]),
   stop_reason: z.enum(['end_turn', 'tool_use', 'max_tokens', 'stop_sequence', 'refusal']).optional(),
   stop_sequence: z.string().optional(),
+  /** Google's, in its own words, instead of what the stop reason is there. */
+  finish_reason: z.string().optional(),
   usage: z
     .strictObject({
       input: count,
@@ -249,6 +251,7 @@ function answerOf(said: Reply, prompt: Prompt, values: Record<string, string>): 
     toolCalls,
     stopReason: said.stop_reason ?? (toolCalls.length > 0 ? 'tool_use' : 'end_turn'),
     stopSequence: said.stop_sequence ?? null,
+    finishReason: said.finish_reason ?? null,
     usage: {
       input: said.usage.input ?? inputTokens(prompt),
       cached: said.usage.cached ?? 0,

@@ -70,7 +70,7 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
     for await (const part of stream) {
       silence.heard();
       listen(part);
-      const said = partOf(part, toolNames, calls);
+      const said = partOf(part, toolNames, calls, type);
       if (said) yield* storable.take(said);
       // Some servers keep the connection open behind it; the answer does not wait for its end.
       if (said?.type === 'finish') return;
@@ -251,6 +251,7 @@ function partOf(
   part: LanguageModelV4StreamPart,
   toolNames: Map<string, string>,
   calls: SentCalls,
+  type: ProviderType,
 ): ModelPart | null {
   switch (part.type) {
     case 'text-delta':
@@ -274,7 +275,7 @@ function partOf(
     case 'raw':
       return readPart(part.rawValue);
     case 'finish':
-      return { type: 'finish', stopReason: stopReason(part.finishReason), usage: usage(part.usage) };
+      return { type: 'finish', stopReason: stopReason(part.finishReason, type), usage: usage(part.usage) };
     case 'error':
       throw part.error;
     default:
@@ -330,15 +331,25 @@ function toolInput(json: string): Pick<Called, 'input' | 'unreadable'> {
 
 type Called = Extract<ModelPart, { type: 'tool_use' }>;
 
-function stopReason({ unified, raw }: LanguageModelV4FinishReason): StopReason {
+function stopReason({ unified, raw }: LanguageModelV4FinishReason, type: ProviderType): StopReason {
+  if (unified === 'interrupted' || unified === 'error') throw cutShort();
   // A vendor that does not say why it stopped has not stopped: its stream ended early.
-  if (unified === 'interrupted' || unified === 'error' || (unified === 'other' && raw === undefined))
-    throw cutShort();
+  if (unified === 'other' && (!raw || isBrokenOff(raw, type))) throw cutShort();
   if (unified === 'stop') return raw === 'stop_sequence' ? 'stop_sequence' : 'end_turn';
   if (unified === 'length') return 'max_tokens';
   if (unified === 'tool-calls') return 'tool_use';
   return unified === 'content-filter' ? 'refusal' : 'end_turn';
 }
+
+function isBrokenOff(raw: string, type: ProviderType): boolean {
+  return (type === 'gemini' || type === 'vertexai') && googlesFaults.has(raw);
+}
+
+/** Its client tells them from an end no better than a reason that is new: https://ai.google.dev/api/generate-content#FinishReason. */
+const googlesFaults = new Set([
+  ...['OTHER', 'FINISH_REASON_UNSPECIFIED', 'LANGUAGE', 'MALFORMED_RESPONSE'],
+  ...['UNEXPECTED_TOOL_CALL', 'TOO_MANY_TOOL_CALLS'],
+]);
 
 function usage({ inputTokens, outputTokens }: LanguageModelV4Usage): TokenCount {
   return believedTokens({

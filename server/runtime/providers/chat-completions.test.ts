@@ -82,6 +82,7 @@ const streams: Readonly<Record<string, string>> = {
   ]),
   'no use at all': framed([said({ content: 'a' }), { choices: [{ delta: {}, finish_reason: 'stop' }] }]),
   'no reason': framed([said({ content: 'a' })]),
+  'reasons that are empty': framed([{ choices: [{ delta: { content: 'a' }, finish_reason: '' }] }]),
   'an error within': framed([
     said({ content: 'a' }),
     { error: { message: 'Insufficient_quota: billing', type: 'x', code: 402 } },
@@ -159,6 +160,14 @@ test('one that sends pieces without a word is still at work', async () => {
   const { signal } = new AbortController();
   const model = await openaiCompat({ id: 'own', baseUrl: url, changeBody: null, fetch, call, signal }, 'm');
   expect(await heardOf(model, {}, 1000)).toContainEqual({ type: 'text', text: 'a' });
+});
+
+test('an empty reason is none: a stream that is cut has not ended, and one that has ended stays so', async () => {
+  const empty = { choices: [{ delta: { content: 'a' }, finish_reason: '' }] };
+  const { byHand: cut } = await opened('text/event-stream', () => framed([empty]));
+  expect((await heardOf(cut)).at(-1)).toEqual({ failed: 'provider_failed', remedy: 'retry' });
+  const { byHand: whole } = await opened('text/event-stream', () => framed([ended('length'), empty]));
+  expect((await heardOf(whole)).at(-1)).toMatchObject({ stopReason: 'max_tokens' });
 });
 
 const message = {

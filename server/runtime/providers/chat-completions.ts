@@ -202,7 +202,8 @@ class AnswerReader {
     if (!Array.isArray(piece.choices)) throw new Error('A piece of the answer has no choices');
     this.#usage = piece.usage ?? this.#usage;
     const choice: Choice | undefined = piece.choices[0];
-    this.#reason = choice?.finish_reason ?? this.#reason;
+    // Some say nothing by an empty one.
+    this.#reason = choice?.finish_reason || this.#reason;
     const said = choice?.delta ?? choice?.message;
     if (said) this.#hear(said);
     return this.#parts;

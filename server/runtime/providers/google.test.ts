@@ -115,6 +115,25 @@ describe.each(googleTypes)('%s', (type) => {
     await expect(failed).rejects.toMatchObject({ code, retryAfterMs });
   });
 
+  test.each([
+    ...['OTHER', 'FINISH_REASON_UNSPECIFIED', 'LANGUAGE', 'MALFORMED_RESPONSE'],
+    ...['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'TOO_MANY_TOOL_CALLS'],
+  ])('an answer that it broke off is none: %s', async (finish_reason) => {
+    await upstream.script([{ reply: { text: 'So far', finish_reason } }]);
+    const failed = answerOf(opened('scripted-1'), request('Hi'));
+    await expect(failed).rejects.toMatchObject({ code: 'provider_failed', remedy: 'retry' });
+  });
+
+  test.each([
+    ['STOP', 'end_turn'],
+    ['MAX_TOKENS', 'max_tokens'],
+    ['RECITATION', 'refusal'],
+    ['A_REASON_OF_TOMORROW', 'end_turn'],
+  ])('an answer that it ended by %s stays one', async (finish_reason, stopReason) => {
+    await upstream.script([{ reply: { text: 'So far', finish_reason } }]);
+    expect((await answerOf(opened('scripted-1'), request('Hi'))).at(-1)).toMatchObject({ stopReason });
+  });
+
   test('a key that it takes for a wrong argument is told as a key', async () => {
     const message = 'API key not valid. Please pass a valid API key.';
     await upstream.script([{ fail: { kind: 'status', status: 400, code: 'API_KEY_INVALID', message } }]);
