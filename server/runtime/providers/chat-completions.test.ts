@@ -199,6 +199,32 @@ test('what nobody reads before its end comes in one piece where it is short, and
   expect(asked).toEqual([false, true, true]);
 });
 
+test.each([
+  [
+    'xAI',
+    { completion_tokens: 9, total_tokens: 135, completion_tokens_details: { reasoning_tokens: 94 } },
+    103,
+  ],
+  ['Gemini', { completion_tokens: 9, total_tokens: 135 }, 103],
+  [
+    'OpenAI',
+    { completion_tokens: 103, total_tokens: 135, completion_tokens_details: { reasoning_tokens: 94 } },
+    103,
+  ],
+  ['one that counts no sum', { completion_tokens: 9 }, 9],
+  ['one whose sum is less', { completion_tokens: 9, total_tokens: 32 }, 9],
+])('what was thought is counted as %s counts it, whole and in pieces', async (_vendor, counted, written) => {
+  const piece = {
+    choices: [{ message: { content: 'a' }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 32, ...counted },
+  };
+  const used = { usage: { input_tokens: 32, output_tokens: written, cached_input_tokens: 0 } };
+  const whole = await opened('application/json', () => JSON.stringify(piece));
+  expect((await heardOf(whole.byHand)).at(-1)).toMatchObject(used);
+  const streamed = await opened('text/event-stream', () => framed([piece]));
+  expect((await heardOf(streamed.byHand)).at(-1)).toMatchObject(used);
+});
+
 test.each<[string, (object | readonly object[])[]]>([
   ['in one piece', [[...calls(12_000), ...Array<object>(12_000).fill({ function: {} })]]],
   ['in many pieces', Array.from({ length: 40 }, () => calls(300))],

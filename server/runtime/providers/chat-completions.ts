@@ -101,6 +101,7 @@ interface ToolCall {
 interface Usage {
   readonly prompt_tokens?: number | null;
   readonly completion_tokens?: number | null;
+  readonly total_tokens?: number | null;
   readonly prompt_tokens_details?: { readonly cached_tokens?: number | null } | null;
   readonly completion_tokens_details?: { readonly reasoning_tokens?: number | null } | null;
 }
@@ -338,7 +339,7 @@ const reasons: Readonly<Record<string, LanguageModelV4FinishReason['unified']>> 
 };
 
 function usageOf(usage: Usage | null): LanguageModelV4Usage {
-  const [total, written] = [usage?.prompt_tokens ?? undefined, usage?.completion_tokens ?? undefined];
+  const [total, written] = [usage?.prompt_tokens ?? undefined, writtenOf(usage)];
   const cacheRead = usage?.prompt_tokens_details?.cached_tokens ?? 0;
   const reasoning = usage?.completion_tokens_details?.reasoning_tokens ?? undefined;
   const noCache = total === undefined ? undefined : total - cacheRead;
@@ -346,4 +347,12 @@ function usageOf(usage: Usage | null): LanguageModelV4Usage {
     inputTokens: { total, noCache, cacheRead, cacheWrite: undefined },
     outputTokens: { total: written, text: undefined, reasoning },
   };
+}
+
+/** xAI, and Google where it imitates OpenAI, count what was thought in the sum alone. */
+function writtenOf(usage: Usage | null): number | undefined {
+  const { prompt_tokens: read, completion_tokens: written, total_tokens: sum } = usage ?? {};
+  if (typeof read !== 'number' || typeof written !== 'number' || typeof sum !== 'number')
+    return written ?? undefined;
+  return Math.max(written, sum - read);
 }
