@@ -3,6 +3,7 @@ import { type OutboundCall, textOf } from '../../outbound/outbound.ts';
 import { parseHeld } from '../json-crowd.ts';
 import type { RelayedAnswer, RelayedPiece, RelayRequest } from '../models/model.ts';
 import { mostHeldBytes } from './answer-bounds.ts';
+import { anthropicBaseUrl } from './anthropic-address.ts';
 import { dropLate } from './left-answer.ts';
 import type { ProviderConnection, RequestBody } from './provider-factory.ts';
 import { cutShort, failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
@@ -25,8 +26,6 @@ export interface RelayCall {
   readonly secrets: readonly string[];
 }
 
-const ownBaseUrl = 'https://api.anthropic.com/v1';
-
 /** The version that every server of this API knows. */
 const usualVersion = '2023-06-01';
 
@@ -34,7 +33,7 @@ const usualVersion = '2023-06-01';
 export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
   const { connection, request, body, signal } = call;
   const silence = new Silence(patienceMs(call), signal);
-  const url = `${(connection.baseUrl ?? ownBaseUrl).replace(/\/$/, '')}/messages${request.beta ? '?beta=true' : ''}`;
+  const url = `${(connection.baseUrl ?? anthropicBaseUrl).replace(/\/$/, '')}/messages${request.beta ? '?beta=true' : ''}`;
   try {
     const answer = await call.call(url, {
       method: 'POST',

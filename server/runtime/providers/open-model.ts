@@ -12,6 +12,7 @@ import {
 } from '../models/model.ts';
 import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
 import { mostWrittenCharacters } from './answer-bounds.ts';
+import { isAnthropicsOwn } from './anthropic-address.ts';
 import { modelFacts } from './catalogue.ts';
 import { heldFetch } from './held-answers.ts';
 import { relayMessages } from './messages-relay.ts';
@@ -21,6 +22,7 @@ import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
 import { missesThoughts, refusesThoughts, tooLong, wantsAnswerBetween } from './provider-failures.ts';
 import { factoryOf } from './provider-types.ts';
+import { portableHistory } from './relayed-history.ts';
 import { Silence } from './silence.ts';
 import { Thoughts } from './thoughts.ts';
 import { addedFields, leavesOutThoughts, vendorOptions } from './vendor-options.ts';
@@ -105,14 +107,28 @@ export function openModel(
   async function relay(request: RelayRequest, signal: AbortSignal): Promise<RelayedAnswer> {
     const body = relayedBody(request.body, modelId, definition);
     const silenceMs = timeouts.silenceMs;
-    for (let mayRenew = true; ; mayRenew = false) {
-      try {
-        kept ??= await usable(id, () => definition.connect(signal));
-        const secrets = secretsOf(kept);
-        return await relayMessages({ connection: kept, request, body, call, signal, silenceMs, secrets });
-      } catch (error) {
-        if (signal.aborted || !mayRenew || !(await renewed(error, signal))) throw error;
+    const sent = async (given: RelayRequest['body']): Promise<RelayedAnswer> => {
+      for (let mayRenew = true; ; mayRenew = false) {
+        try {
+          kept ??= await usable(id, () => definition.connect(signal));
+          const connection = kept;
+          const body = isAnthropicsOwn(connection.baseUrl) ? portableHistory(given) : given;
+          const secrets = secretsOf(connection);
+          return await relayMessages({ connection, request, body, call, signal, silenceMs, secrets });
+        } catch (error) {
+          if (signal.aborted || !mayRenew || !(await renewed(error, signal))) throw error;
+        }
       }
+    };
+    try {
+      return await sent(body);
+    } catch (error) {
+      // Some who imitate that API want back what they have not signed.
+      const isRefused = error instanceof ModelFailure && error.remedy === 'reword';
+      if (signal.aborted || !isRefused || isAnthropicsOwn(kept?.baseUrl)) throw error;
+      const portable = portableHistory(body);
+      if (portable === body) throw error;
+      return sent(portable);
     }
   }
 

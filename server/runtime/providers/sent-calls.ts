@@ -12,7 +12,7 @@ interface Asked {
 }
 
 /** The letters that all of them take, in names as in ids. */
-const strange = /[^a-zA-Z0-9_-]/g;
+const strange = /[^a-zA-Z0-9_-]/;
 
 /** As long as OpenAI takes them. */
 const longest = { name: 64, id: 40 };
@@ -76,8 +76,13 @@ export class SentCalls {
   }
 }
 
+/** One that has strange letters without them; two that differ still do. */
+export function plainId(id: string): string {
+  return id === '' || strange.test(id) ? taken(id, longest.id) : id;
+}
+
 function taken(text: string, most: number): string {
-  const plain = text.replace(strange, '_');
+  const plain = text.replaceAll(new RegExp(strange, 'g'), '_');
   return plain === text && text !== '' && text.length <= most ? text : marked(plain, most, text);
 }
 

@@ -2,6 +2,7 @@
 import type { LanguageModelV4CallOptions, SharedV4ProviderOptions } from '@ai-sdk/provider';
 import type { ProviderModel } from '../../contract/config.ts';
 import type { AnswerTerms, Generation } from '../models/model.ts';
+import { isAnthropicsOwn } from './anthropic-address.ts';
 import { responsesBody } from './openai-responses.ts';
 import type { ProviderType } from './provider-definition.ts';
 import type { BodyChange, RequestBody } from './provider-factory.ts';
@@ -139,8 +140,7 @@ export function leavesOutThoughts({
   readonly modelId: string;
   readonly fields: RequestBody;
 }): boolean {
-  const isOwn = !baseUrl || (URL.canParse(baseUrl) && new URL(baseUrl).host === 'api.anthropic.com');
-  return isOwn && bindingModels.test(modelId) && !('thinking' in fields);
+  return isAnthropicsOwn(baseUrl) && bindingModels.test(modelId) && !('thinking' in fields);
 }
 
 function thinking({ request, fields, answersThoughtless, thoughtsMayGo }: VendorCall): VendorOptions {
