@@ -1,11 +1,14 @@
 /** Accounts: who may register, and whose password is right. */
+import { placeOf } from '../address-place.ts';
 import type { LoginRequest, RegisterRequest, User } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
+import type { LoginBrake } from './login-brake.ts';
 import { hashOf } from './opaque-tokens.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
-import type { Origin, RegistrationToken, UserRecords, UserThen } from './records.ts';
+import type { IdentityRecords, Origin, RegistrationToken, UserThen } from './records.ts';
 
 export interface Accounts {
+  /** Throws `registration_refused`, `email_taken`, or `too_many_attempts` where too many tokens were not good. */
   register(body: RegisterRequest, origin?: Origin): Promise<User>;
   /** The account, if the password is its own. */
   check(body: LoginRequest): Promise<UserThen>;
@@ -14,13 +17,28 @@ export interface Accounts {
 /** Who may register: anybody, or whoever has an invitation. */
 export type Registration = 'open' | 'invite';
 
-export function createAccounts(users: UserRecords, registration: Registration): Accounts {
+export function createAccounts(
+  { users, invitations }: Pick<IdentityRecords, 'users' | 'invitations'>,
+  brake: LoginBrake,
+  registration: Registration,
+): Accounts {
+  async function create(body: RegisterRequest, token?: RegistrationToken, origin?: Origin): Promise<User> {
+    const account = await newAccount(body.email, body.password, body.name);
+    return users.createAccount({ ...account, token, origin });
+  }
+
   return {
     async register(body, origin) {
       const token = tokenOf(body);
       if (!token && registration === 'invite') throw invitationNeeded();
-      const account = await newAccount(body.email, body.password, body.name);
-      return users.createAccount({ ...account, token, origin });
+      // Whoever may register without a token is not counted: a whole office comes from one address.
+      if (!token) return create(body, token, origin);
+      const guarded = await brake.guard('registration_token', placeOf(origin?.address ?? null));
+      // Looked up before the costly part: nobody buys hashing time with tokens that they made up.
+      await invitations.requireOpen(token);
+      const user = await create(body, token, origin);
+      await guarded.forget();
+      return user;
     },
     async check(body) {
       const email = normalisedEmail(body.email);

@@ -169,7 +169,6 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const clock = steadyClock(options.clock, options.elapsed);
   const sealing = createSealing(options.masterKey);
   const signingKeys = createSigningKeys(records.signingKeys, sealing, clock);
-  const accounts = createAccounts(records.users, options.registration);
   const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock, log);
   const apiKeys = createApiKeys(records, clock, log);
   const processKeys = createProcessKeys(records.principals);
@@ -178,6 +177,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     records.loginAddresses,
     options.loginAttempts ?? defaultLoginAttempts,
   );
+  const accounts = createAccounts(records, brake, options.registration);
   const notices = createNotices(options.mailer ?? null, options.publicUrl ?? null, log);
   const ownPasswords = createOwnPasswords(records.passwords, brake);
   const invitations = createInvitations({ ...options, brake, notices, clock });

@@ -11,12 +11,14 @@ export interface LoginBrake {
   /** The same for who has set a new password: what others tried with the old one counts no more. */
   restart(user: Account, address: string | null): Promise<void>;
   /** Counts an attempt of another kind; `forget` once it was right. */
-  guard(kind: 'password' | 'otp' | 'forgot_address' | 'reset_link', key: string): Promise<Guarded>;
+  guard(kind: Guess, key: string): Promise<Guarded>;
   /** Whether one more may be, without a word to the caller. */
   quietly(kind: 'forgot_account', key: string): Promise<boolean>;
   /** Whether a person may cause one more letter to an address, which may never have heard of this server. */
   letter(from: Pick<Account, 'id'>, to: string): Promise<boolean>;
 }
+
+type Guess = 'password' | 'otp' | 'forgot_address' | 'reset_link' | 'registration_token';
 
 interface Account {
   readonly id: string;
@@ -67,6 +69,7 @@ export function createLoginBrake(
     password: counter('password', most),
     otp: counter('otp', most),
     reset_link: counter('reset_link', most * manyTimes),
+    registration_token: counter('registration_token', most * manyTimes),
     forgot_address: counter('forgot_address', most * 2, 3600),
     forgot_account: counter('forgot_account', linksAnHour, 3600),
   };

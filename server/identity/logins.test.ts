@@ -2,6 +2,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { Problem } from '../problem.ts';
 import { hashOf } from './opaque-tokens.ts';
+import { hashPassword } from './passwords.ts';
 import { ada, grace, type TestIdentity, testIdentity } from './test-identity.ts';
 
 const day = 86_400_000;
@@ -40,6 +41,44 @@ describe('registration', () => {
     const codes = await outcomes(Array.from({ length: 10 }, () => identity.register(ada)));
     expect(codes).toEqual(['ok', ...Array<string>(9).fill('email_taken')]);
     expect(await store.users.count()).toBe(1);
+  });
+
+  test('hashes no password for a token that somebody made up', async () => {
+    const { identity } = await testIdentity();
+    const one = await processorSeconds(() => hashPassword(ada.password));
+    const attempts = () =>
+      Array.from({ length: 50 }, (_, number) =>
+        identity.register({ ...ada, invitation_token: `it_${number}` }),
+      );
+    const all = await processorSeconds(async () =>
+      expect(await outcomes(attempts())).toEqual(Array<string>(50).fill('registration_refused')),
+    );
+    expect(all).toBeLessThan(10 * one);
+  });
+
+  test('brakes who tries tokens, from where they come, and nobody who needs none', async () => {
+    const { identity, store, clock } = await testIdentity({ loginAttempts: 1 });
+    const there = { requestId: 'req_1', address: '203.0.113.1', credential: null };
+    const elsewhere = { ...there, address: '203.0.113.2' };
+    const withToken = (name: string, invitation_token: string, from = there) =>
+      outcomes([
+        identity.register({ email: `${name}@example.com`, password: ada.password, invitation_token }, from),
+      ]);
+    const invite = (secret: string) =>
+      store.invitations.add({
+        kind: 'invitation',
+        hash: hashOf(secret),
+        expiresAt: new Date(clock.now().getTime() + day),
+      });
+    for (const secret of ['first', 'second', 'third']) await invite(secret);
+    for (let guess = 0; guess < 9; guess += 1)
+      expect(await withToken('x', `guess ${guess}`)).toEqual(['registration_refused']);
+    expect(await withToken('first', 'first')).toEqual(['ok']);
+    for (let guess = 0; guess < 10; guess += 1)
+      expect(await withToken('x', `guess ${guess}`)).toEqual(['registration_refused']);
+    expect(await withToken('second', 'second')).toEqual(['too_many_attempts']);
+    expect(await withToken('third', 'third', elsewhere)).toEqual(['ok']);
+    expect(await outcomes([identity.register(grace, there)])).toEqual(['ok']);
   });
 
   test('never makes an operator of the first who comes', async () => {
@@ -313,4 +352,12 @@ async function outcomes(calls: readonly (Promise<unknown> | undefined)[]): Promi
   return results
     .map((result) => (result.status === 'fulfilled' ? 'ok' : String(result.reason.code)))
     .toSorted((a, b) => Number(b === 'ok') - Number(a === 'ok'));
+}
+
+/** What all threads of this process have computed meanwhile, so that others on the machine do not count. */
+async function processorSeconds(work: () => Promise<unknown>): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000_000;
 }

@@ -1,4 +1,5 @@
 /** Passwords: the cost, the dummy, and what is refused before any work. */
+import { readFile } from 'node:fs/promises';
 import { parseOptions } from '@node-rs/argon2';
 import { expect, test } from 'vitest';
 import { hashPassword, verifyPassword } from './passwords.ts';
@@ -57,6 +58,17 @@ test('a megabyte of password is refused before it is hashed', async () => {
   expect(median(tries)).toBeLessThan(0.003);
   expect(await verifyPassword(stored, megabyte)).toBe(false);
   await expect(hashPassword(megabyte)).rejects.toThrow(RangeError);
+});
+
+test('files are read while many passwords wait to be hashed', async () => {
+  let hashed = 0;
+  const hashes = Array.from({ length: 20 }, async () => {
+    await hashPassword(password);
+    hashed += 1;
+  });
+  await readFile(new URL(import.meta.url));
+  expect(hashed).toBeLessThan(10);
+  await Promise.all(hashes);
 });
 
 /** Processor time, so that a busy machine does not blur the comparison. */

@@ -270,6 +270,8 @@ export interface TaggedApiKey {
 
 export interface InvitationRecords {
   add(token: RegistrationToken & { readonly expiresAt: Date }): Promise<void>;
+  /** Throws `registration_refused` where nobody can use it. */
+  requireOpen(token: RegistrationToken): Promise<void>;
   /** Into an organization. Throws `not_found`, `role_required`, or what speaks against the address. */
   create(
     owner: Owner,

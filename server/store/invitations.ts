@@ -40,6 +40,8 @@ export interface NewInvitation {
 export interface Invitations {
   /** One that leads into no organization: whoever registers with it gets one of their own. */
   add(token: InvitationToken & { readonly expiresAt: Date }): Promise<void>;
+  /** Throws `registration_refused` where nobody can use the token; whom it is for is asked where it is used up. */
+  requireOpen(token: InvitationToken): Promise<void>;
   /** Whether a bootstrap token waits to be used. */
   hasOpenBootstrap(): Promise<boolean>;
   /** Ends unused tokens of a kind, so that a lost one can be replaced. Answers with how many there were. */
@@ -110,6 +112,10 @@ export function invitationRepository({ database, clock, cursors }: StoreParts): 
             after: { kind, expires_at: expiresAt },
           },
         );
+      }),
+    requireOpen: (token) =>
+      database.read('installation', async (sql) => {
+        if (!(await openInvitation(sql, token, now()).first('id'))) throw notOpen();
       }),
     hasOpenBootstrap: () =>
       database.read('installation', async (sql) => {
@@ -192,11 +198,19 @@ export async function consumeInvitation(
   now: number,
 ): Promise<InvitationRow> {
   const used = await useInvitation(sql, token, user, now);
-  if (used) return used;
-  throw new Problem(
+  if (!used) throw notOpen();
+  return used;
+}
+
+function notOpen(): Problem {
+  return new Problem(
     'registration_refused',
     'The token is unknown, expired, used, or for another address; ask whoever gave it to you for a new one.',
   );
+}
+
+function openInvitation(sql: Knex, { kind, hash }: InvitationToken, now: number) {
+  return sql<InvitationRow>('invitations').where({ hash, kind, used_at: null }).where('expires_at', '>', now);
 }
 
 /** Makes the person a member of the organization that the invitation, used up before, is from. */
@@ -236,15 +250,11 @@ export async function joinOrganization(
 /** Undefined where the token is not good for this person. */
 async function useInvitation(
   sql: Knex.Transaction,
-  { kind, hash }: InvitationToken,
+  token: InvitationToken,
   user: { readonly id: string; readonly email_key: string },
   now: number,
 ): Promise<InvitationRow | undefined> {
-  const row = await sql<InvitationRow>('invitations')
-    .where({ hash, kind, used_at: null })
-    .where('expires_at', '>', now)
-    .forUpdate()
-    .first();
+  const row = await openInvitation(sql, token, now).forUpdate().first();
   if (!row || !(await isGood(sql, row, user.email_key))) return undefined;
   await sql<InvitationRow>('invitations').where({ id: row.id }).update({ used_at: now, used_by: user.id });
   return row;

@@ -106,8 +106,13 @@ describeStores('Accounts', (store, engine) => {
     const register = (hash: string, kind: 'invitation' | 'bootstrap' = 'invitation') =>
       store().users.createAccount({ ...account(), token: { kind, hash } });
     expect(await register(used)).toMatchObject({ operator: false });
+    const look = (hash: string, kind: 'invitation' | 'bootstrap' = 'invitation') =>
+      store().invitations.requireOpen({ kind, hash });
+    await look(wrongKind);
+    await expect(look(wrongKind, 'bootstrap')).rejects.toMatchObject({ code: 'registration_refused' });
     for (const hash of [used, expired, withdrawn, 'unknown'])
-      await expect(register(hash)).rejects.toMatchObject({ code: 'registration_refused' });
+      for (const use of [register, look])
+        await expect(use(hash)).rejects.toMatchObject({ code: 'registration_refused' });
     const forOperators = { kind: 'bootstrap', hash: randomUUID(), expiresAt: later() } as const;
     await store().invitations.add(forOperators);
     await expect(register(forOperators.hash)).rejects.toMatchObject({ code: 'registration_refused' });
