@@ -11,6 +11,7 @@ import { isRestricted, type Principal, principalOfKey } from './principal.ts';
 import type { ApiKeyOwner, IdentityRecords, TaggedApiKey } from './records.ts';
 import { refuseSuspended } from './suspension.ts';
 
+/** With the old secret of a key that has a newer one, whatever makes or changes keys throws `login_required`. */
 export interface ApiKeys {
   create(principal: Principal, body: ApiKeyCreate): Promise<ApiKeyCreated>;
   /** Throws `scope_required` where the change would give the key more than its changer has. */

@@ -226,14 +226,16 @@ export interface Owner {
   readonly memberships: readonly PrincipalMembership[];
   readonly organizationIds: readonly string[];
   readonly workspaces: readonly ReachedWorkspace[];
+  readonly key?: { readonly secretNumber: number } | undefined;
   /** The least role that the operation asks for. */
   readonly needs?: Role;
 }
 
 export interface ApiKeyRecords {
+  /** Throws `login_required` for the old secret of a key. */
   create(owner: Owner, key: NewApiKey): Promise<TaggedApiKey>;
   find(owner: Owner, id: string): Promise<TaggedApiKey | null>;
-  /** Throws `not_found` or `precondition_failed`. */
+  /** Throws `not_found`, `precondition_failed`, or `login_required` for the old secret of a key. */
   update(
     owner: Owner,
     id: string,

@@ -279,6 +279,26 @@ describe('a new secret', () => {
     expect(read.body.old_secret_expires_at).toBeNull();
   });
 
+  test('takes from the old one, in its grace, all that keys are made, renewed, changed and ended with', async () => {
+    const { key: old, path } = await newKey();
+    const other = await newKey();
+    const { key: next } = (await post(`${path}/rotate`, ada.token, { grace_seconds: 3600 })).body;
+    for (const answer of [
+      await post(keys, old, { name: 'another' }),
+      await post(`${path}/rotate`, old, { grace_seconds: 3600 }),
+      await change(path, { name: 'x' }, old),
+      await app.request('DELETE', path, { token: old }),
+      await post(`${other.path}/rotate`, old),
+      await change(other.path, { name: 'x' }, old),
+      await app.request('DELETE', other.path, { token: old }),
+    ])
+      expect(coded(answer)).toEqual([403, 'login_required']);
+    for (const good of [old, next, other.key]) expect((await whoAmI(good)).status).toBe(200);
+    expect((await post(keys, next, { name: 'another' })).status).toBe(201);
+    expect((await change(other.path, { name: 'x' }, next)).status).toBe(200);
+    expect((await app.request('DELETE', path, { token: next })).status).toBe(204);
+  });
+
   test('is given to nobody who lacks what the key may do, nor with a stale ETag', async () => {
     const wide = await newKey();
     const { key } = await newKey({ scopes: ['keys:read', 'keys:write'] });

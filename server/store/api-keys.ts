@@ -31,7 +31,10 @@ export interface TaggedApiKey {
   readonly etag: string;
 }
 
-/** Of the caller's own keys; those of others are not there. The use of a key does not change its ETag. */
+/**
+ * Of the caller's own keys; those of others are not there. The use of a key does not change its ETag. With the old secret
+ * of a key that has a newer one, whatever writes throws `login_required`.
+ */
 export interface ApiKeys {
   /** Throws `not_found` for a workspace out of reach. */
   create(reach: Reach, key: NewApiKey): Promise<TaggedApiKey>;
@@ -92,6 +95,7 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
         if (workspace_id !== undefined && !(await findWorkspace(sql, reach, workspace_id)))
           throw notFound('workspace');
         await holdCredential(sql, reach);
+        await refuseOldSecret(sql, reach);
         const row = apiKeyRow(reach, key, now());
         await sql('api_keys').insert(row);
         record(sql, reach, 'api_key.create', null, row);
@@ -173,8 +177,30 @@ async function lockApiKey(
 ): Promise<ApiKeyRow> {
   const row = await sql<ApiKeyRow>('api_keys').where({ id, user_id: reach.userId }).forUpdate().first();
   if (!row) throw notFound('API key');
+  await refuseOldSecret(sql, reach, row);
   requireMatch(ifMatch, row);
   return row;
+}
+
+/**
+ * In its grace the old secret is for the work of the key alone: whoever found it must not end or renew the key under the
+ * hands of those who have the new one. Of the key itself the row is `held`, so that one of two renewals at once comes too
+ * late; for another key it does not matter which of the two was first.
+ */
+async function refuseOldSecret(
+  sql: Knex.Transaction,
+  { origin, key }: Reach,
+  held?: ApiKeyRow,
+): Promise<void> {
+  const { kind, id } = origin?.credential ?? {};
+  if (kind !== 'api_key' || id === undefined || !key) return;
+  const acting =
+    held?.id === id ? held : await sql<ApiKeyRow>('api_keys').where({ id }).first('secret_number');
+  if (!acting || acting.secret_number <= key.secretNumber) return;
+  throw new Problem(
+    'login_required',
+    'This is the old secret of an API key that has a newer one, so it makes no keys, and changes and ends none: send the newer secret, or log in.',
+  );
 }
 
 /** Whether a key does all that its person may, for as long as it is not taken away. */

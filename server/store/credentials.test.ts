@@ -249,6 +249,28 @@ describeStores('API keys', (store, engine) => {
     expect(await byId()).toBeNull();
   });
 
+  it('that renew themselves twice at once have one new secret', async () => {
+    const reach = await newAccount(store());
+    const { apiKey } = await store().apiKeys.create(reach, newKey());
+    const credential = { kind: 'api_key', id: apiKey.id } as const;
+    const acting = (secretNumber: number) => ({
+      ...reach,
+      origin: { requestId: 'req_1', address: null, credential },
+      key: { secretNumber },
+    });
+    const other = await engine.open();
+    const until = new Date('2027-01-01T00:00:00Z');
+    const renewals = Array.from({ length: 6 }, (_, at) => {
+      const secret = { hash: randomUUID(), prefix: 'sk-BBBBBBBB' };
+      return (at % 2 ? store() : other).apiKeys.rotate(acting(1), apiKey.id, secret, until);
+    });
+    expect(await refusals(renewals)).toEqual(Array<string>(5).fill('login_required'));
+    const made = store().apiKeys.create(acting(1), newKey());
+    await expect(made).rejects.toMatchObject({ code: 'login_required' });
+    await store().apiKeys.create(acting(2), newKey());
+    await store().apiKeys.revoke(acting(2), apiKey.id);
+  });
+
   it('refuse a time that no calendar of ours can write', async () => {
     const reach = await newAccount(store());
     for (const expires_at of [

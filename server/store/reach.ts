@@ -20,6 +20,8 @@ export interface Reach {
   readonly operator?: boolean;
   /** The one workspace that their credential is bound to. */
   readonly workspaceId?: string | undefined;
+  /** The number of the secret that came, where their credential is an API key. */
+  readonly key?: { readonly secretNumber: number } | undefined;
   /** The least role that the operation asks for where its object belongs; `viewer` if absent. */
   readonly needs?: Role;
   /** Where the request came from, for the audit log; absent where the server acts by itself. */
