@@ -21,7 +21,7 @@ export interface ApiKeys {
     change: ApiKeyUpdate,
     ifMatch?: string | undefined,
   ): Promise<TaggedApiKey>;
-  /** Another secret; the old one is good for a while if asked for. Throws `scope_required` as `update`. */
+  /** Another secret; the old one is good for a while if asked for, or where the key renews itself. Throws `scope_required` as `update`. */
   rotate(
     principal: Principal,
     id: string,
@@ -37,6 +37,9 @@ export interface ApiKeys {
   /** Waits for the notes of last use that are under way. */
   settled(): Promise<void>;
 }
+
+/** What lost the answer with its new secret can ask for it again with the old one: that is checked before what was answered. */
+const leastOwnGraceSeconds = 300;
 
 export function createApiKeys(
   { apiKeys, principals, counters }: Pick<IdentityRecords, 'apiKeys' | 'principals' | 'counters'>,
@@ -69,12 +72,14 @@ export function createApiKeys(
       return apiKeys.update(principal, id, change, ifMatch, key?.etag);
     },
     async rotate(principal, id, { grace_seconds }, ifMatch) {
+      const renewsItself = id === principal.credentialId;
       // A key may change its own secret, whatever limits it: the new one is limited as much.
-      if (id !== principal.credentialId) refuseRestricted(principal);
+      if (!renewsItself) refuseRestricted(principal);
       const key = await apiKeys.find(principal, id);
       if (key) requireScopes(principal, key.apiKey.scopes);
       const { secret, ...known } = newApiKeySecret();
-      const oldUntil = grace_seconds > 0 ? new Date(clock.now().getTime() + grace_seconds * 1000) : null;
+      const seconds = renewsItself ? Math.max(grace_seconds, leastOwnGraceSeconds) : grace_seconds;
+      const oldUntil = seconds > 0 ? new Date(clock.now().getTime() + seconds * 1000) : null;
       const rotated = await apiKeys.rotate(principal, id, known, oldUntil, ifMatch, key?.etag);
       return { created: { key: secret, api_key: rotated.apiKey }, etag: rotated.etag };
     },

@@ -299,6 +299,28 @@ describe('a new secret', () => {
     expect((await app.request('DELETE', path, { token: next })).status).toBe(204);
   });
 
+  test('that a key gave itself is not lost with its answer', async () => {
+    const { key: old, path } = await newKey();
+    const renewal = { token: old, headers: { 'idempotency-key': 'renewal' } };
+    const renew = () => app.request('POST', `${path}/rotate`, renewal);
+    const lost = await renew();
+    const again = await renew();
+    expect(again.status).toBe(201);
+    expect(again.body).toEqual(lost.body);
+    expect((await whoAmI(again.body.key)).status).toBe(200);
+    expect(coded(await post(`${path}/rotate`, old))).toEqual([403, 'login_required']);
+    now = new Date(now.getTime() + 301_000);
+    expect(coded(await renew())).toEqual([401, 'credential_invalid']);
+    expect((await whoAmI(again.body.key)).status).toBe(200);
+  });
+
+  test('that a key gave itself ends the old one when it is used to renew the key', async () => {
+    const { key: old, path } = await newKey();
+    const { key: next } = (await post(`${path}/rotate`, old)).body;
+    expect((await post(`${path}/rotate`, next)).status).toBe(201);
+    expect(coded(await whoAmI(old))).toEqual([401, 'credential_invalid']);
+  });
+
   test('is given to nobody who lacks what the key may do, nor with a stale ETag', async () => {
     const wide = await newKey();
     const { key } = await newKey({ scopes: ['keys:read', 'keys:write'] });
