@@ -65,10 +65,11 @@ export function createDeviceLogins(
       };
     },
     async poll(deviceCode, origin) {
-      const outcome = await records.poll(hashOf(deviceCode), clock.now());
+      const deviceHash = hashOf(deviceCode);
+      const outcome = await records.poll(deviceHash, clock.now());
       if (typeof outcome === 'string') throw notYet(outcome);
       const device = outcome.clientName ?? origin.userAgent ?? null;
-      const pair = await logins.startUnchanged(outcome, { method: 'device', device, origin });
+      const pair = await logins.startUnchanged(outcome, { method: 'device', device, origin, deviceHash });
       if (!pair) throw notYet('expired_token');
       return pair;
     },

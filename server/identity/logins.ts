@@ -17,12 +17,14 @@ export interface LoginBeginning {
   readonly device: string | null;
   /** Absent where the server itself begins it. */
   readonly origin?: Origin | undefined;
+  /** Of the device that was let in, and is not again. */
+  readonly deviceHash?: string;
 }
 
 export interface Logins {
   /** For an account that was just made. */
   start(user: User, beginning: LoginBeginning): Promise<TokenPair>;
-  /** Null where the account has another password by now. Throws `account_suspended`. */
+  /** Null where the account has another password by now, or where the device is let in no more. Throws `account_suspended`. */
   startUnchanged(then: UserThen, beginning: LoginBeginning): Promise<TokenPair | null>;
   refresh(refreshToken: string, origin?: Origin): Promise<TokenPair>;
   end(principal: Principal, allDevices: boolean): Promise<void>;

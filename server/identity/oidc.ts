@@ -24,8 +24,12 @@ export interface OidcReturn {
 }
 
 export interface OidcLogins {
-  /** Begins an attempt; with a user, to link a provider to their account. */
-  start(provider: string, returnTo: string, userId: string | null): Promise<OidcStart>;
+  /** Begins an attempt; with an owner, to link a provider to their account, for as long as their login goes on. */
+  start(
+    provider: string,
+    returnTo: string,
+    owner: Pick<Owner, 'userId' | 'origin'> | null,
+  ): Promise<OidcStart>;
   /**
    * Ends an attempt: the path to send the browser to, with its outcome in the fragment. Throws `oidc_login_invalid`,
    * `oidc_provider_failed`.
@@ -94,7 +98,7 @@ export function createOidcLogins({
   ): Promise<string> {
     if (account) {
       const linked = await records.link(person, account, origin);
-      // A link that was begun before a new password would be a way in past it.
+      // A link that was begun before a new password, or by a login that has ended, would be a way in past that.
       if (linked === 'changed') throw unknownAttempt();
       return linked === 'linked' ? `linked=${provider.name}` : refusal('identity_taken');
     }
@@ -111,7 +115,7 @@ export function createOidcLogins({
   }
 
   return {
-    async start(name, returnTo, userId) {
+    async start(name, returnTo, owner) {
       const provider = providers.find(name);
       const [state, browser] = [newState(), newBrowserSecret()];
       const page = await providers.pageFor(provider, { state: state.secret, browser });
@@ -120,7 +124,8 @@ export function createOidcLogins({
         browserHash: hashOf(browser),
         provider: name,
         returnTo,
-        userId,
+        userId: owner?.userId ?? null,
+        origin: owner?.origin,
         expiresAt: inSeconds(attemptSeconds),
       });
       return { page, browser };

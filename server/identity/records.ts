@@ -156,7 +156,7 @@ export interface ApiKeyOwner extends CredentialOwner {
 
 export interface LoginRecords {
   create(login: NewLogin): Promise<string>;
-  /** Null where the account has another password by now, or is suspended. */
+  /** Null where the account has another password by now, or is suspended, or where the device is let in no more. */
   createUnchanged(login: NewLogin, passwordHash: string): Promise<string | null>;
   /** Notes that a login was used, and from where; at most once a minute. */
   touch(loginId: string, address: string | null, now: Date): Promise<void>;
@@ -184,6 +184,8 @@ export interface NewLogin {
   readonly device: string | null;
   /** Absent where the server itself begins it. */
   readonly origin?: Origin | undefined;
+  /** Of the device that was let in, and is not again. */
+  readonly deviceHash?: string;
 }
 
 export type Rotation =
@@ -373,6 +375,7 @@ export interface OidcRecords {
     readonly provider: string;
     readonly returnTo: string;
     readonly userId: string | null;
+    readonly origin?: Origin | undefined;
     readonly expiresAt: Date;
   }): Promise<void>;
   /** Uses an attempt up; null where there is none of this browser and provider, or it has expired. */
@@ -387,7 +390,7 @@ export interface OidcRecords {
     identity: OidcIdentity,
     origin: Origin,
   ): Promise<User>;
-  /** `other` where it is linked to another account, `changed` where the account has another password by now. */
+  /** `other` where it is linked to another account, `changed` where the account has another password, or the login has ended, by now. */
   link(
     identity: OidcIdentity,
     account: AttemptAccount,
@@ -408,9 +411,10 @@ export interface OidcRecords {
   ): Promise<UserThen | null>;
 }
 
-/** Whose account a provider is linked to. */
+/** Whose account a provider is linked to, and by which login. */
 export interface AttemptAccount {
   readonly userId: string;
+  readonly loginId: string | null;
   readonly passwordHash: string;
 }
 

@@ -57,7 +57,7 @@ const newestSteps: NewestSteps = {
   names: [
     ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
     ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes', 'deleted-workspaces', 'vain-answers'],
-    'refused-passages',
+    ...['refused-passages', 'begun-by-logins'],
   ],
   tables: [
     'refused_passages',
@@ -71,12 +71,15 @@ const newestSteps: NewestSteps = {
     users: ['address_proved_at'],
     password_resets: ['mailed', 'created_by', 'organization_id', 'kept_for', 'kept_key'],
     invitations: ['mailed_at'],
-    device_logins: ['place'],
+    device_logins: ['place', 'login_id'],
+    oidc_attempts: ['login_id'],
     scheduled_jobs: ['made_session'],
     message_threads: ['answered_behind'],
   },
   indexes: [
     { table: 'device_logins', made: ['place', 'expires_at'], dropped: ['address', 'expires_at'] },
+    { table: 'device_logins', made: ['login_id'] },
+    { table: 'oidc_attempts', made: ['login_id'] },
     { table: 'password_resets', made: ['created_by'] },
     { table: 'documents', made: ['organization_id', 'source', 'bytes'] },
     { table: 'documents', made: ['workspace_id', 'organization_id', 'source', 'bytes'] },

@@ -54,6 +54,29 @@ describe('a device', () => {
     expect(coded(await poll(device_code))).toEqual([400, 'expired_token']);
   });
 
+  test('that was allowed by a login that was ended gets none, and one whose owner logged out gets its own', async () => {
+    const owner = await app.register('owner-of-two');
+    const body = { email: owner.email, password: owner.password };
+    const logIn = async (): Promise<string> =>
+      (await app.request('POST', '/api/v1/auth/login', { body })).body.access_token;
+    const allow = async (token: string): Promise<string> => {
+      const { device_code, user_code } = await start();
+      expect((await reply(user_code, 'allow', token)).status).toBe(204);
+      return device_code;
+    };
+    const stolen = await logIn();
+    const waiting = await allow(stolen);
+    const { data } = (await app.request('GET', '/api/v1/auth/logins', { token: stolen })).body;
+    const { id } = data.find(({ current }: { current: boolean }) => current);
+    const revoked = await app.request('DELETE', `/api/v1/auth/logins/${id}`, { token: owner.token });
+    expect(revoked.status).toBe(204);
+    expect(coded(await poll(waiting))).toEqual([400, 'expired_token']);
+    const own = await logIn();
+    const meant = await allow(own);
+    expect((await app.request('POST', '/api/v1/auth/logout', { token: own })).status).toBe(204);
+    expect((await poll(meant)).status).toBe(200);
+  });
+
   test('is logged in as who allowed it, once', async () => {
     const { device_code, user_code } = await start({ client_name: 'service on laptop' });
     expect(coded(await poll(device_code))).toEqual([400, 'authorization_pending']);

@@ -376,6 +376,21 @@ describe('linking', () => {
     expect(linked.identities).toEqual([]);
   });
 
+  test('that a login has begun that is over by then links nobody', async () => {
+    const leo = await app.register('leo');
+    const person = { sub: 'eve-at-other', email: 'eve@else.example' };
+    const { body } = await app.request('POST', `/api/v1/auth/login`, {
+      body: { email: leo.email, password: leo.password },
+    });
+    const meanwhile = async () => {
+      const logins = await app.request('GET', '/api/v1/auth/logins', { token: body.access_token });
+      const { id } = logins.body.data.find(({ current }: { current: boolean }) => current);
+      const ended = await app.request('DELETE', `/api/v1/auth/logins/${id}`, { token: leo.token });
+      expect(ended.status).toBe(204);
+    };
+    expect(await link({ token: body.access_token }, person, meanwhile)).toBe('oidc_login_invalid');
+  });
+
   test('is seen and ended by who did it, and by nobody else; the way is closed at once', async () => {
     const [pat, eve] = [await app.register('pat'), await app.register('eve-too')];
     const person = { sub: 'pat-at-other', email: 'pat@else.example' };

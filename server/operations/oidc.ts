@@ -22,7 +22,7 @@ export const completeOidcLogin: Handler<'completeOidcLogin'> = async (call, serv
 
 export const linkOidcLogin: Handler<'linkOidcLogin'> = async ({ principal, path, body }, services) => {
   const returnTo = body?.return_to ?? defaultReturn;
-  const { page, browser } = await services.identity.oidc.start(path.provider, returnTo, principal.userId);
+  const { page, browser } = await services.identity.oidc.start(path.provider, returnTo, principal);
   return {
     status: 200,
     headers: { 'Set-Cookie': cookie(services, browser, cookieSeconds) },

@@ -1,4 +1,4 @@
-/** What was begun before all logins of somebody ended, and would become one afterwards: on both engines. */
+/** What was begun before the login that began it, or all logins of somebody, ended, and would become one afterwards: on both engines. */
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Reach } from './store.ts';
@@ -36,11 +36,11 @@ describeStores('What was begun', (store, engine) => {
     return deviceHash;
   };
   const begin = async (reach: Reach) => {
-    const { userId } = reach;
+    const { userId, origin } = reach;
     const [allowed, denied] = [await device(reach, 'allow'), await device(reach, 'deny')];
     const secrets = { browserHash: 'browser', userId, expiresAt: later() };
     const code = { ...secrets, codeHash: randomUUID() };
-    const attempt = { ...secrets, stateHash: randomUUID(), provider: 'corp', returnTo: '/device' };
+    const attempt = { ...secrets, origin, stateHash: randomUUID(), provider: 'corp', returnTo: '/device' };
     await store().oidc.issueCode(code);
     await store().oidc.begin(attempt);
     return { allowed, denied, code, attempt };
@@ -81,6 +81,48 @@ describeStores('What was begun', (store, engine) => {
     const id = await store().logins.create(newLogin(reach.userId));
     return { ...reach, origin: { ...origin, credential: { kind: 'login', id } } };
   };
+  const logInBy = async (deviceHash: string) => {
+    const found = await store().deviceLogins.poll(deviceHash, now());
+    if (typeof found === 'string') return null;
+    const login = { ...newLogin(found.user.id), deviceHash };
+    return await store().logins.createUnchanged(login, found.passwordHash);
+  };
+  const idOf = ({ origin }: Reach): string => origin?.credential?.id ?? '';
+
+  it.each<[string, string, (by: Reach, tokens: string[]) => Promise<unknown>]>([
+    ['is revoked', 'string', (by) => store().logins.revoke(by, idOf(by))],
+    ['has its token used twice', 'string', (_by, [used = '']) => store().logins.rotate(used, 'x', now())],
+    // The page that lets a device in logs out at once.
+    ['logs out, but for the devices that it let in', 'object', (by) => store().logins.end(idOf(by), by)],
+  ])('by a login ends when that %s, and what other logins have begun goes on', async (_, allowed, end) => {
+    const reach = await newAccount(store(), 'Ada');
+    const [used, next] = [randomUUID(), randomUUID()];
+    const id = await store().logins.create({ ...newLogin(reach.userId), refreshHash: used });
+    await store().logins.rotate(used, next, now());
+    const by: Reach = { ...reach, origin: { ...origin, credential: { kind: 'login', id } } };
+    const [own, others] = [await begin(by), await begin(await request(reach))];
+    await end(by, [used]);
+    expect((await left(own)).filter((_one, at) => at !== 2)).toEqual([allowed, 'access_denied', false]);
+    expect(await left(others)).toEqual(['object', 'access_denied', true, true]);
+    expect((await logInBy(own.allowed)) !== null).toBe(allowed === 'object');
+    expect(await logInBy(others.allowed)).toMatch(/^lgn_/);
+    expect(await logInBy(others.allowed)).toBeNull();
+  });
+
+  it('by a login that ends before it gets any further, becomes neither a login nor a link', async () => {
+    const by = await request(await newAccount(store(), 'Ada'));
+    const { allowed, attempt } = await begin(by);
+    const found = await store().deviceLogins.poll(allowed, now());
+    const taken = await store().oidc.take(attempt, now());
+    await store().logins.revoke(by, idOf(by));
+    if (typeof found === 'string' || !taken?.account) throw new Error('nothing was begun');
+    const login = { ...newLogin(by.userId), deviceHash: allowed };
+    expect(await store().logins.createUnchanged(login, found.passwordHash)).toBeNull();
+    const identity = { issuer: 'https://a.example', subject: randomUUID() };
+    expect(await store().oidc.link(identity, taken.account, origin)).toBe('changed');
+    await expect(store().oidc.begin({ ...attempt, stateHash: randomUUID() })).rejects.toMatchObject(ended);
+  });
+
   const newKey = { name: 'k', scopes: ['query' as const], prefix: 'sk-12345678' };
   const ended = { code: 'credential_invalid' };
 
@@ -117,7 +159,10 @@ describeStores('What was begun', (store, engine) => {
 
   // SQLite has one writer at a time.
   if (engine.dialect === 'postgresql')
-    it('at the same moment ends with all logins', async () => {
+    it.each<[string, (by: Reach) => Promise<void>]>([
+      ['all logins', ({ userId }) => store().logins.endAll(userId, anybody)],
+      ['its login', (by) => store().logins.revoke(by, idOf(by))],
+    ])('at the same moment ends with %s', async (_, end) => {
       const reach = await request(await newAccount(store(), 'Ada'));
       const { deviceHash, userCode } = await newDevice();
       const held = await engine.sql().transaction(async (holder) => {
@@ -125,7 +170,7 @@ describeStores('What was begun', (store, engine) => {
         await holder('audit_head').forUpdate().first();
         const both = [store().deviceLogins.reply(reach, userCode, 'allow', now())];
         await expect.poll(() => waiting(engine.sql())).toBe(1);
-        const ending = store().logins.endAll(reach.userId, anybody);
+        const ending = end(reach);
         await expect.poll(() => waiting(engine.sql())).toBe(2);
         return { both: [...both, ending] };
       });
@@ -172,11 +217,11 @@ describeStores('What was begun', (store, engine) => {
     const taken = await store().oidc.take(attempt, now());
     expect(taken).toEqual({
       ...{ returnTo: '/device' },
-      account: { userId: reach.userId, passwordHash: 'argon2id' },
+      account: { userId: reach.userId, loginId: null, passwordHash: 'argon2id' },
     });
     await store().passwords.reset(await link(email), 'new', anybody);
     const identity = { issuer: 'https://a.example', subject: randomUUID() };
-    const account = taken?.account ?? { userId: '', passwordHash: '' };
+    const account = taken?.account ?? { userId: '', loginId: null, passwordHash: '' };
     expect(await store().oidc.link(identity, account, origin)).toBe('changed');
     expect(await store().oidc.userOf(identity, now())).toBeNull();
     expect(await store().oidc.link(identity, { ...account, passwordHash: 'new' }, origin)).toBe('linked');

@@ -16,3 +16,18 @@ export async function endBegun(sql: Knex.Transaction, userId: string): Promise<v
   await sql('login_codes').where(theirs).delete();
   await sql('oidc_attempts').where(theirs).delete();
 }
+
+/**
+ * The same where one login ends and others may go on, once it has ended: who begins something holds their login until it
+ * is stored. A device that is let in may be left to come for its login all the same.
+ */
+export async function endBegunBy(
+  sql: Knex.Transaction,
+  loginIds: Knex.QueryBuilder,
+  devices: 'end' | 'go_on',
+): Promise<void> {
+  const allowed = sql('device_logins').whereIn('login_id', loginIds).where({ status: 'allowed' });
+  if (devices === 'end') await allowed.delete();
+  else await allowed.update({ login_id: null });
+  await sql('oidc_attempts').whereIn('login_id', loginIds).delete();
+}

@@ -37,7 +37,7 @@ export interface HeldUp {
 export interface DeviceLogins {
   /** `taken` where another device has the code; `too_many` where `most` at this place wait already. */
   open(device: OpenDeviceLogin, most: number, now: Date): Promise<'opened' | 'taken' | 'too_many'>;
-  /** A confirmed login is given once. */
+  /** Who has let it in; the login that begins with it, in `createUnchanged`, uses it up. */
   poll(deviceHash: string, now: Date): Promise<DevicePoll>;
   /** What waits with this code; null where nothing does, which counts as a miss. */
   find(reach: Reach, userCode: string, now: Date): Promise<DeviceLogin | HeldUp | null>;
@@ -60,6 +60,7 @@ interface DeviceRow {
   place: string;
   status: 'pending' | 'allowed' | 'denied';
   user_id: string | null;
+  login_id: string | null;
   interval_seconds: number;
   polled_at: number | null;
   created_at: number;
@@ -104,10 +105,11 @@ export function deviceLoginRepository({ database }: StoreParts): DeviceLogins {
         const row = await lookUp(sql, reach.userId, userCode, now.getTime());
         if (row === null || 'waitSeconds' in row) return row;
         if (row.status !== 'pending') return 'answered';
-        await holdCredential(sql, reach);
+        const login_id = await holdCredential(sql, reach);
+        const status = decision === 'allow' ? 'allowed' : 'denied';
         await sql<DeviceRow>('device_logins')
           .where({ device_hash: row.device_hash })
-          .update({ status: decision === 'allow' ? 'allowed' : 'denied', user_id: reach.userId });
+          .update({ status, user_id: reach.userId, login_id });
         await recordReply(sql, reach, row, decision);
         return 'replied';
       }),
@@ -148,7 +150,6 @@ async function poll(sql: Knex.Transaction, deviceHash: string, now: number): Pro
   if (!row || row.expires_at <= now) return 'expired_token';
   if (row.status === 'denied') return 'access_denied';
   if (row.status === 'allowed') {
-    await sql('device_logins').where(which).delete();
     const user = await sql<UserRow>('users')
       .where({ id: row.user_id ?? '' })
       .first();
@@ -160,6 +161,16 @@ async function poll(sql: Knex.Transaction, deviceHash: string, now: number): Pro
     : row.interval_seconds;
   await sql<DeviceRow>('device_logins').where(which).update({ polled_at: now, interval_seconds });
   return early ? 'slow_down' : 'authorization_pending';
+}
+
+/** For the transaction that begins its login: of two at once one gets it, and what has ended meanwhile gets none. */
+export async function takeDevice(
+  sql: Knex.Transaction,
+  device_hash: string,
+  user_id: string,
+): Promise<boolean> {
+  const which = { device_hash, user_id, status: 'allowed' };
+  return (await sql('device_logins').where(which).delete()) > 0;
 }
 
 /** Counts whoever names a code that no device has, and looks for nobody who did so too often. */

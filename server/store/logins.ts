@@ -3,7 +3,8 @@ import type { Knex } from 'knex';
 import type { Login, LoginMethod } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { type AuditActor, homeOf, recordAudit } from './audit.ts';
-import { endBegun } from './begun-logins.ts';
+import { endBegun, endBegunBy } from './begun-logins.ts';
+import { takeDevice } from './device-logins.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Origin, type Reach, requireWholeReach } from './reach.ts';
@@ -29,16 +30,21 @@ export interface NewLogin {
   readonly device?: string | null;
   /** Absent where the server itself begins it. */
   readonly origin?: Origin | undefined;
+  /** Of the device that was let in, and is not again. */
+  readonly deviceHash?: string;
 }
 
 export interface Logins {
   /** Begins a login with its first refresh token; answers with the id of the login. */
   create(login: NewLogin): Promise<string>;
-  /** The same for who was known by a password, or by what was begun while it held; null where it holds no more. */
+  /**
+   * The same for who was known by a password, or by what was begun while it held; null where it holds no more, or where
+   * the device has come for its login already, or is let in no more.
+   */
   createUnchanged(login: NewLogin, passwordHash: string): Promise<string | null>;
   /** The caller's own logins that are neither over nor ended, the newest first; `currentId` is the one that asks. */
   list(reach: Reach, currentId: string, query: PageQuery): Promise<Page<Login>>;
-  /** Ends a login of the caller's own. Throws `role_required` or `not_found`. */
+  /** Ends a login of the caller's own, and what it has begun. Throws `role_required` or `not_found`. */
   revoke(reach: Reach, loginId: string): Promise<void>;
   /** Remembers that a login was used, and from where; at most once a minute. */
   touch(loginId: string, address: string | null, now: Date): Promise<void>;
@@ -46,7 +52,10 @@ export interface Logins {
   loginOf(hash: string): Promise<string | null>;
   /** Exchanges a refresh token for the next one. Of two at once, one gets it. */
   rotate(oldHash: string, newHash: string, now: Date, origin?: Origin): Promise<Rotation>;
-  /** Ends one login: nothing of it is good from the next request on. */
+  /**
+   * Ends the login that asks for it: nothing of it is good from the next request on. The devices that it has let in stay
+   * so, for the page that lets them in logs out at once.
+   */
   end(loginId: string, by: AuditActor): Promise<void>;
   /** Ends every login of a user, and what would become one. */
   endAll(userId: string, by: AuditActor): Promise<void>;
@@ -73,6 +82,12 @@ interface TokenRow {
   used_at: number | null;
 }
 
+interface Ending {
+  readonly by: AuditActor;
+  readonly at: number;
+  readonly reason?: string;
+}
+
 const touchIntervalMs = 60_000;
 
 export function loginRepository({ database, clock, cursors }: StoreParts): Logins {
@@ -80,9 +95,12 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
   return {
     create: (login) => database.write('installation', (sql) => insertLogin(sql, login, now())),
     createUnchanged: (login, passwordHash) =>
-      database.write('installation', async (sql) =>
-        (await holdUnchanged(sql, login.userId, passwordHash)) ? insertLogin(sql, login, now()) : null,
-      ),
+      database.write('installation', async (sql) => {
+        const { userId, deviceHash } = login;
+        if (!(await holdUnchanged(sql, userId, passwordHash))) return null;
+        if (deviceHash !== undefined && !(await takeDevice(sql, deviceHash, userId))) return null;
+        return insertLogin(sql, login, now());
+      }),
     list: (reach, currentId, query) =>
       database.read(reach, async (sql) => {
         const parts = [openLogins(sql, reach, now())];
@@ -92,7 +110,8 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
         return { data: data.map((row) => toLogin(row, currentId)), next_cursor };
       }),
     revoke: (reach, loginId) =>
-      database.write(reach, async (sql) => {
+      // What it has begun is out of everybody's reach.
+      database.write('installation', async (sql) => {
         requireWholeReach(reach);
         if (!(await openLogins(sql, reach, now()).where({ id: loginId }).first('id')))
           throw notFound('login');
@@ -114,7 +133,9 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
     rotate: (oldHash, newHash, at, origin) =>
       database.write('installation', (sql) => rotate(sql, { oldHash, newHash, origin }, at.getTime())),
     end: (loginId, by) =>
-      database.write('installation', (sql) => endWhere(sql, { id: loginId }, { by, at: now() })),
+      database.write('installation', (sql) =>
+        endWhere(sql, { id: loginId }, { by, at: now(), devices: 'go_on' }),
+      ),
     endAll: (userId, by) =>
       database.write('installation', (sql) => endLoginsOf(sql, userId, { by, at: now() })),
     prune: (before) => sweepTable(database, 'logins', 'expires_at', before.getTime()),
@@ -179,11 +200,7 @@ async function rotate(
 }
 
 /** Ends every login of a user, and what would become one, inside a transaction of another's, for the installation. */
-export async function endLoginsOf(
-  sql: Knex.Transaction,
-  userId: string,
-  ending: { readonly by: AuditActor; readonly at: number; readonly reason?: string },
-): Promise<void> {
+export async function endLoginsOf(sql: Knex.Transaction, userId: string, ending: Ending): Promise<void> {
   await endBegun(sql, userId);
   await endWhere(sql, { user_id: userId }, ending);
 }
@@ -191,11 +208,12 @@ export async function endLoginsOf(
 async function endWhere(
   sql: Knex.Transaction,
   which: Partial<Pick<LoginRow, 'id' | 'user_id'>>,
-  { by, at, reason }: { readonly by: AuditActor; readonly at: number; readonly reason?: string },
+  { by, at, reason, devices = 'end' }: Ending & { readonly devices?: 'end' | 'go_on' },
 ): Promise<void> {
   const ended = await sql<LoginRow>('logins')
     .where({ ...which, ended_at: null })
     .update({ ended_at: at }, ['id', 'user_id']);
+  await endBegunBy(sql, sql('logins').where(which).select('id'), devices);
   for (const { id, user_id } of ended)
     recordAudit(sql, by, {
       action: 'login.end',

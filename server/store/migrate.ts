@@ -46,6 +46,7 @@ import { storedBytes } from './migrations/0042-stored-bytes.ts';
 import { deletedWorkspaces } from './migrations/0043-deleted-workspaces.ts';
 import { vainAnswers } from './migrations/0044-vain-answers.ts';
 import { refusedPassages } from './migrations/0045-refused-passages.ts';
+import { begunByLogins } from './migrations/0046-begun-by-logins.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -91,6 +92,7 @@ const migrations: readonly Migration[] = [
     deletedWorkspaces,
     vainAnswers,
     refusedPassages,
+    begunByLogins,
   ],
 ];
 

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { OidcIdentity as ContractIdentity, User } from '../contract/api.ts';
 import { homeOf, recordAudit } from './audit.ts';
+import { holdCredential, holdLogin } from './hold-credential.ts';
 import type { StoreParts } from './parts.ts';
 import { type Origin, type Reach, requireWholeReach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
@@ -23,6 +24,8 @@ export interface OidcAttempt {
   readonly returnTo: string;
   /** Whose account the answer is to be linked to; null for a login. */
   readonly userId: string | null;
+  /** With the login that links it, which has to go on until it is linked. */
+  readonly origin?: Origin | undefined;
   readonly expiresAt: Date;
 }
 
@@ -34,6 +37,7 @@ export interface OidcCode {
 }
 
 export interface Oidc {
+  /** Throws `credential_invalid` where the login that is to link it has ended. */
   begin(attempt: OidcAttempt): Promise<void>;
   /** Uses an attempt up; null where there is none of this browser and provider, or it has expired. */
   take(
@@ -44,7 +48,7 @@ export interface Oidc {
   userOf(identity: OidcIdentity, now: Date): Promise<User | null>;
   /** Makes an account and links it, all or nothing. Throws `email_taken`, `registration_refused`. */
   createAccount(account: NewAccount, identity: OidcIdentity, origin: Origin): Promise<User>;
-  /** `other` where it is linked to another account, `changed` where the account has another password by now. */
+  /** `other` where it is linked to another account, `changed` where the account has another password, or the login has ended, by now. */
   link(
     identity: OidcIdentity,
     account: AttemptAccount,
@@ -61,9 +65,10 @@ export interface Oidc {
   prune(before: Date): Promise<number>;
 }
 
-/** Whose account is linked, and which password it had when the attempt was taken. */
+/** Whose account is linked, by which login, and which password it had when the attempt was taken. */
 export interface AttemptAccount {
   readonly userId: string;
+  readonly loginId: string | null;
   readonly passwordHash: string;
 }
 
@@ -79,6 +84,7 @@ interface AttemptRow {
   provider: string;
   return_to: string;
   user_id: string | null;
+  login_id: string | null;
   expires_at: number;
 }
 
@@ -103,12 +109,15 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
   return {
     begin: (attempt) =>
       database.write('installation', async (sql) => {
+        const { userId, origin } = attempt;
+        const loginId = userId === null ? null : await holdCredential(sql, { userId, origin });
         await sql('oidc_attempts').insert({
           state_hash: attempt.stateHash,
           browser_hash: attempt.browserHash,
           provider: attempt.provider,
           return_to: attempt.returnTo,
-          user_id: attempt.userId,
+          user_id: userId,
+          login_id: loginId,
           expires_at: attempt.expiresAt.getTime(),
         });
       }),
@@ -117,10 +126,10 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
         const which = { state_hash: stateHash, browser_hash: browserHash, provider };
         const taken = await takeRow<AttemptRow>(sql, 'oidc_attempts', which);
         if (!taken || taken.expires_at <= at.getTime()) return null;
-        const { return_to: returnTo, user_id: userId } = taken;
+        const { return_to: returnTo, user_id: userId, login_id: loginId } = taken;
         if (userId === null) return { returnTo, account: null };
         const then = await userBy(sql, userId);
-        return then && { returnTo, account: { userId, passwordHash: then.passwordHash } };
+        return then && { returnTo, account: { userId, loginId, passwordHash: then.passwordHash } };
       }),
     userOf: ({ issuer, subject }, at) =>
       database.write('installation', async (sql) => {
@@ -137,9 +146,10 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
         await recordLink(sql, identity, user.id, origin);
         return user;
       }),
-    link: (identity, { userId, passwordHash }, origin) =>
+    link: (identity, { userId, loginId, passwordHash }, origin) =>
       database.write('installation', async (sql) => {
         if (!(await holdUnchanged(sql, userId, passwordHash))) return 'changed';
+        if (loginId !== null && !(await holdLogin(sql, loginId, userId))) return 'changed';
         const owner = await ownerAfterLinking(sql, identity, userId, now());
         if (owner === 'linked') await recordLink(sql, identity, userId, origin);
         return owner === 'other' ? 'other' : 'linked';

@@ -79,7 +79,7 @@ describeStores('Logins through providers', (store, engine) => {
     const [ada, eve] = [await newAccount(store(), 'Ada'), await newAccount(store(), 'Eve')];
     const identity = { issuer: 'https://a.example', subject: randomUUID() };
     const link = ({ userId }: Reach) =>
-      store().oidc.link(identity, { userId, passwordHash: 'argon2id' }, origin);
+      store().oidc.link(identity, { userId, loginId: null, passwordHash: 'argon2id' }, origin);
     const linked = await Promise.all([ada, eve].map(link));
     expect(linked.toSorted()).toEqual(['linked', 'other']);
     const owner = linked[0] === 'linked' ? ada : eve;
@@ -119,11 +119,18 @@ describeStores('Device logins', (store, engine) => {
     expect(await store().deviceLogins.reply(ada, userCode, 'allow', now())).toBe('replied');
     expect(await store().deviceLogins.find(ada, userCode, now())).toBeNull();
     const second = await engine.open();
-    const polls = await Promise.all(
-      Array.from({ length: 6 }, (_, at) => (at % 2 ? store() : second).deviceLogins.poll(deviceHash, now())),
+    const logins = await Promise.all(
+      Array.from({ length: 6 }, async (_, at) => {
+        const node = at % 2 ? store() : second;
+        const found = await node.deviceLogins.poll(deviceHash, now());
+        if (typeof found === 'string') return null;
+        expect(found.user.id).toBe(ada.userId);
+        const login = { userId: ada.userId, refreshHash: randomUUID(), expiresAt: after(60), deviceHash };
+        return await node.logins.createUnchanged(login, found.passwordHash);
+      }),
     );
-    expect(polls.filter((poll) => typeof poll === 'object')).toMatchObject([{ user: { id: ada.userId } }]);
-    expect(polls.filter((poll) => poll === 'expired_token')).toHaveLength(5);
+    expect(logins.filter((login) => login !== null)).toHaveLength(1);
+    expect(await store().deviceLogins.poll(deviceHash, now())).toBe('expired_token');
   });
 
   it('take the first of many replies', async () => {
