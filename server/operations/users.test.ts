@@ -297,6 +297,19 @@ describe('a role', () => {
     ])
       expect(coded(stale)).toEqual([412, 'precondition_failed']);
   });
+
+  test('is not given another role, nor deleted, by who does not know the one it was given meanwhile', async () => {
+    const someone = await employ('member');
+    const etag = (await get(pathOf(someone), boss.token)).headers.get('etag') ?? '';
+    const place = `/api/v1/organizations/${organizationId}/members/${someone.user.id}`;
+    const given = await app.request('PUT', place, { token: boss.token, body: { role: 'admin' } });
+    expect(given.status).toBe(200);
+    for (const stale of [
+      await patch(pathOf(someone), boss.token, { role: 'viewer' }, { 'if-match': etag }),
+      await remove(pathOf(someone), boss.token, { 'if-match': etag }),
+    ])
+      expect(coded(stale)).toEqual([412, 'precondition_failed']);
+  });
 });
 
 /** A run that waits for an answer, and the stream that tells of it. */

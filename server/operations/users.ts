@@ -1,6 +1,6 @@
 /** The people of an organization, as those see them who manage them. */
-import type { Account, AccountCreated } from '../contract/api.ts';
-import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
+import type { AccountCreated } from '../contract/api.ts';
+import { type Handler, isCurrent } from '../handler.ts';
 import { removeFiles, wakeRuns } from './after-changes.ts';
 
 export const listUsers: Handler<'listUsers'> = async ({ principal, query }, { store }) => ({
@@ -20,23 +20,21 @@ function createdReply(created: AccountCreated) {
 }
 
 export const getUser: Handler<'getUser'> = async ({ principal, path, headers }, { store }) => {
-  const found = await store.people.find(principal, path.user_id);
-  const ETag = accountTag(found);
+  const { account, etag: ETag } = await store.people.find(principal, path.user_id);
   if (isCurrent(headers['If-None-Match'], ETag)) return { status: 304, headers: { ETag } };
-  return { status: 200, headers: { ETag }, body: found.account };
+  return { status: 200, headers: { ETag }, body: account };
 };
 
 export const updateUser: Handler<'updateUser'> = async ({ principal, path, headers, body }, services) => {
-  const ifMatch = rowTags(headers['If-Match']);
-  const changed = await services.store.people.update(principal, path.user_id, body, ifMatch);
+  const changed = await services.store.people.update(principal, path.user_id, body, headers['If-Match']);
   wakeRuns(changed, services);
-  return { status: 200, headers: { ETag: accountTag(changed) }, body: changed.account };
+  return { status: 200, headers: { ETag: changed.etag }, body: changed.account };
 };
 
 export const deleteUser: Handler<'deleteUser'> = async ({ principal, path, query, headers }, services) => {
   const gone = await services.store.people.delete(principal, path.user_id, {
     transferTo: query.transfer_to,
-    ifMatch: rowTags(headers['If-Match']),
+    ifMatch: headers['If-Match'],
   });
   wakeRuns(gone, services);
   await removeFiles(gone, services);
@@ -47,8 +45,3 @@ export const revokeUserLogins: Handler<'revokeUserLogins'> = async ({ principal,
   await store.people.revokeLogins(principal, path.user_id);
   return { status: 204 };
 };
-
-/** Roles stand in rows of their own, and each caller sees those that they administer. */
-function accountTag({ account, etag }: { readonly account: Account; readonly etag: string }): string {
-  return etagWith(etag, [account.memberships, account.managed_by]);
-}

@@ -17,7 +17,7 @@ export interface MembershipRow {
 }
 
 /** As they are until the transaction ends. */
-interface HeldRoles {
+export interface HeldRoles {
   /** The role that the caller acts in: the operator acts as an owner. */
   readonly acting: Role;
   readonly member: MembershipRow;

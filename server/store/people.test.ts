@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Reach } from './store.ts';
+import { refusals } from './test-organizations.ts';
 import { beginRun } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
@@ -41,6 +42,30 @@ describeStores('People', (store, engine) => {
     } while (cursor !== undefined);
     expect(seen).toHaveLength(5);
     expect(seen).toEqual(seen.toSorted());
+  });
+
+  it('are changed and deleted only as they were read, roles that others gave them meanwhile included', async () => {
+    const boss = await newAccount(store(), 'Boss');
+    const [organizationId = ''] = boss.organizationIds;
+    const { id } = await join(boss);
+    const other = await engine.open();
+    const memberTag = async () =>
+      (await store().members.list(boss, organizationId, {})).data.find(({ user_id }) => user_id === id)?.etag;
+    const { etag } = await store().people.find(boss, id);
+    await other.members.setRole(boss, organizationId, id, 'admin');
+    const stale = { code: 'precondition_failed' };
+    await expect(store().people.update(boss, id, { role: 'viewer' }, etag)).rejects.toMatchObject(stale);
+    await expect(store().people.update(boss, id, { status: 'suspended' }, etag)).rejects.toMatchObject(stale);
+    await expect(store().people.delete(boss, id, { ifMatch: etag })).rejects.toMatchObject(stale);
+    for (let round = 0; round < 10; round += 1) {
+      const [read, tag] = [await store().people.find(boss, id), await memberTag()];
+      const [role, another] = round % 2 ? (['admin', 'owner'] as const) : (['viewer', 'member'] as const);
+      const changes = [
+        store().people.update(boss, id, { role }, read.etag),
+        other.members.setRole(boss, organizationId, id, another, tag),
+      ];
+      expect(await refusals(changes)).toEqual(['precondition_failed']);
+    }
   });
 
   it('who belong to two organizations of one admin are listed once', async () => {

@@ -4,9 +4,9 @@ import type { Account, AccountUpdate, Role } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { despiteDeadlocks } from './despite-deadlocks.ts';
-import { etagOf, requireMatch } from './etag.ts';
+import { etagOfContent, requireTag } from './etag.ts';
 import { endLoginsOf } from './logins.ts';
-import { holdActingRole, requireCovers } from './organization-roles.ts';
+import { changeRole, holdActingRole, requireCovers } from './organization-roles.ts';
 import { allowsAddress, domainRefused, organizationSettings } from './organization-settings.ts';
 import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -21,7 +21,7 @@ import {
   roleRequired,
   toAccount,
 } from './person-reach.ts';
-import { changeRoleOf } from './person-role.ts';
+import { holdRoleOf } from './person-role.ts';
 import { notFound, type Reach, wholeOrganizations } from './reach.ts';
 import { withdrawLinksOf } from './shown-links.ts';
 import { type Stopped, stopRunsOf } from './stop-runs.ts';
@@ -78,11 +78,14 @@ export function peopleRepository({ database, clock, cursors }: StoreParts): Peop
     create: (reach, person) => change((sql) => insertPerson(sql, reach, person, now())),
     update: (reach, id, patch, ifMatch) =>
       change(async (sql) => {
-        const person = await requirePerson(sql, reach, id, true);
-        requireMatch(ifMatch, person.row);
-        const { role, status } = patch;
+        const held = await requirePerson(sql, reach, id, true);
+        const { role, status, organization_id } = patch;
+        const roles = role === undefined ? null : await holdRoleOf(sql, reach, held, organization_id);
+        // Somebody else may have given the role that this one is to take the place of, before it was held.
+        const person = roles ? await requirePerson(sql, reach, id) : held;
+        requireTag(ifMatch, tagged(person).etag);
         const stoppedRuns = [
-          ...(role === undefined ? [] : await changeRoleOf(sql, reach, person, role, patch.organization_id)),
+          ...(roles && role !== undefined ? await changeRole(sql, reach, roles, role) : []),
           ...(status === undefined ? [] : await changeStatus(sql, reach, person, status, now())),
         ];
         const touched = { status: status ?? person.row.status, revision: person.row.revision + 1 };
@@ -95,7 +98,7 @@ export function peopleRepository({ database, clock, cursors }: StoreParts): Peop
       despiteDeadlocks(() =>
         change(async (sql) => {
           const person = await holdToDelete(sql, reach, id);
-          requireMatch(ifMatch, person.row);
+          requireTag(ifMatch, tagged(person).etag);
           if (id === reach.userId) throw ownAccount();
           requireManager(reach, person);
           return deletePerson(sql, reach, person, transferTo, now());
@@ -190,8 +193,10 @@ function targetOf({ row, memberships }: Person) {
   return { target: { type: 'user', id: row.id }, organizationId: managerOf(row, memberships) };
 }
 
+/** Roles stand in rows of their own, and each caller sees those that they administer. */
 function tagged(person: Person): TaggedAccount {
-  return { account: toAccount(person), etag: etagOf(person.row) };
+  const account = toAccount(person);
+  return { account, etag: etagOfContent([person.row.revision, account.memberships, account.managed_by]) };
 }
 
 function ownAccount(): Problem {

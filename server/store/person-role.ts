@@ -1,21 +1,19 @@
-/** Gives somebody another role by way of their account: in the organization that is named, or in their only one. */
+/** The role that somebody is given by way of their account: in the organization that is named, or in their only one. */
 import type { Knex } from 'knex';
-import type { Role } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import { changeRole, holdRoles } from './organization-roles.ts';
+import { type HeldRoles, holdRoles } from './organization-roles.ts';
 import { type Person, roleRequired } from './person-reach.ts';
 import { notFound, type Reach } from './reach.ts';
 
-/** Answers with the runs that were stopped. */
-export async function changeRoleOf(
+/** From then on nobody else changes it. */
+export async function holdRoleOf(
   sql: Knex.Transaction,
   reach: Reach,
   person: Person,
-  role: Role,
   organizationId: string | undefined,
-): Promise<string[]> {
+): Promise<HeldRoles> {
   const { organization_id } = membershipOf(reach, person, organizationId);
-  return changeRole(sql, reach, await holdRoles(sql, reach, organization_id, person.row.id), role);
+  return holdRoles(sql, reach, organization_id, person.row.id);
 }
 
 /** The role that is meant: where the organization is not named, there may be one only. */
