@@ -131,7 +131,7 @@ export function lastOwner(): Problem {
 }
 
 /** Whoever may not invite into a role any more has invited nobody into it who is not there yet. */
-async function withdrawInvitationsBeyond(
+export async function withdrawInvitationsBeyond(
   sql: Knex.Transaction,
   { organization_id, user_id }: Place,
   role: Role | null,

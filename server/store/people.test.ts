@@ -158,6 +158,27 @@ describeStores('People', (store, engine) => {
     expect(JSON.stringify(entries)).not.toContain('argon2id');
   });
 
+  it('that are deleted have invited nobody who is not there yet, and stand in the way of no other invitation', async () => {
+    const boss = await newAccount(store(), 'Boss');
+    const [organizationId = ''] = boss.organizationIds;
+    const admin = await reachOf((await join(boss, 'admin')).id);
+    const heir = await join(boss, 'admin');
+    const other = await engine.open();
+    const invitation = (email: string) => ({ email, role: 'member' as const, hash: randomUUID() });
+    const email = `carol-${randomUUID()}@example.com`;
+    await store().invitations.create(admin, organizationId, invitation(email));
+    const lost = await Promise.allSettled([
+      ...Array.from({ length: 4 }, (_, at) =>
+        other.invitations.create(admin, organizationId, invitation(`${at}-${email}`)),
+      ),
+      store().people.delete(boss, admin.userId, { transferTo: heir.id }),
+    ]);
+    expect(lost.at(-1)?.status).toBe('fulfilled');
+    expect((await store().invitations.list(boss, organizationId, {})).data).toEqual([]);
+    const again = await store().invitations.create(boss, organizationId, invitation(email));
+    expect(again.invitation).toMatchObject({ email, invited_by: boss.userId });
+  });
+
   it('leave nothing of their own when they are deleted', async () => {
     const gone = await newAccount(store(), 'Gone');
     const operator = { ...(await newAccount(store(), 'Op')), operator: true };

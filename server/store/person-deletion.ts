@@ -5,7 +5,7 @@ import { recordAudit } from './audit.ts';
 import { askToStop, endOpen, openRuns } from './job-queue.ts';
 import type { JobRow } from './job-rows.ts';
 import { pauseJob } from './jobs.ts';
-import { hasOtherOwner, lastOwner } from './organization-roles.ts';
+import { hasOtherOwner, lastOwner, withdrawInvitationsBeyond } from './organization-roles.ts';
 import {
   type DeletedOrganization,
   holdContents,
@@ -44,8 +44,11 @@ export async function deletePerson(
   const places = person.memberships.map(({ organization_id }) => organization_id).sort();
   if (heir === null) await holdContents(sql, await ownAlone(sql, places));
   const gone: DeletedOrganization[] = [];
-  for (const organization_id of places)
+  for (const organization_id of places) {
     gone.push(await leaveOrganization(sql, reach, { organization_id, id, heir, now }));
+    // Nobody could use them, and they would keep others from inviting the same people.
+    await withdrawInvitationsBeyond(sql, { organization_id, user_id: id }, null);
+  }
   if (heir) await bequeath(sql, id, heir, now);
   await withdrawLinksOf(sql, id);
   const stoppedRuns = await stopRunsOf(sql, id);
