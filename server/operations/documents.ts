@@ -1,5 +1,6 @@
 /** Documents of a corpus: added, looked at, changed and deleted. */
-import { type Handler, isCurrent } from '../handler.ts';
+import type { Document } from '../contract/api.ts';
+import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { quotaNotice } from './quota-notice.ts';
 
@@ -23,28 +24,33 @@ export const addDocuments: Handler<'addDocuments'> = async (
 export const getDocument: Handler<'getDocument'> = async ({ principal, path, headers }, { store }) => {
   const found = await store.documents.find(principal, placeOf(path));
   if (!found) throw new Problem('not_found', 'No document of the corpus has this id, or it is not yours.');
-  const { document, etag } = found;
-  if (isCurrent(headers['If-None-Match'], etag)) return { status: 304, headers: { ETag: etag } };
-  return { status: 200, headers: { ETag: etag }, body: document };
+  const ETag = tagOf(found);
+  if (isCurrent(headers['If-None-Match'], ETag)) return { status: 304, headers: { ETag } };
+  return { status: 200, headers: { ETag }, body: found.document };
 };
 
 export const updateDocument: Handler<'updateDocument'> = async (
   { principal, path, headers, body },
   { store },
 ) => {
-  const ifMatch = headers['If-Match'];
-  const { document, etag } = await store.documents.update(principal, placeOf(path), body, ifMatch);
-  return { status: 200, headers: { ETag: etag }, body: document };
+  const ifMatch = rowTags(headers['If-Match']);
+  const changed = await store.documents.update(principal, placeOf(path), body, ifMatch);
+  return { status: 200, headers: { ETag: tagOf(changed) }, body: changed.document };
 };
 
 export const deleteDocument: Handler<'deleteDocument'> = async (
   { principal, path, headers },
   { store, ingestion },
 ) => {
-  await store.documents.delete(principal, placeOf(path), headers['If-Match']);
+  await store.documents.delete(principal, placeOf(path), rowTags(headers['If-Match']));
   ingestion.dropLost();
   return { status: 204 };
 };
+
+/** A file that is deleted is named no more, and writes no document by that. */
+function tagOf({ document, etag }: { readonly document: Document; readonly etag: string }): string {
+  return etagWith(etag, [document.file_id]);
+}
 
 function nothingNamed(): Problem {
   const message = 'At least one of file_ids, urls and texts.';

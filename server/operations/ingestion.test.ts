@@ -356,9 +356,15 @@ test('a file that documents are made from goes with force only, and what was rea
   const file = await upload('keep.md', '# Kept\n\nAbout walruses.');
   const job = await add(corpus, { file_ids: [file] });
   expect((await ask('DELETE', `/api/v1/files/${file}`)).body.code).toBe('file_in_use');
+  const document = `${corpus}/documents/${job.items[0].document_id}`;
+  const read = (await ask('GET', document)).headers.get('etag') ?? '';
   expect((await ask('DELETE', `/api/v1/files/${file}?force=true`)).status).toBe(204);
-  const { body } = await ask('GET', `${corpus}/documents/${job.items[0].document_id}`);
-  expect(body).toMatchObject({ status: 'ready', file_id: null, chunks: 1 });
+  const again = await ask('GET', document, undefined, { 'if-none-match': read });
+  expect(again).toMatchObject({ status: 200, body: { status: 'ready', file_id: null, chunks: 1 } });
+  // Nothing of it was changed, so whoever has read it before may change it.
+  const headers = { ...mergePatch, 'if-match': read };
+  expect((await ask('PATCH', document, { title: 'Walruses' }, headers)).status).toBe(200);
+  expect((await ask('DELETE', document, undefined, headers)).status).toBe(412);
 });
 
 test('how far a job has come is told to whoever follows the workspace', async () => {

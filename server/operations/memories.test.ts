@@ -75,6 +75,22 @@ async function ask(prompt: string, token = ada.token, more: Json = {}): Promise<
   return answer.body.content[0].text;
 }
 
+test('a memory whose session is deleted is seen to have no source any more, by whoever has read it', async () => {
+  const { body: session } = await send('POST', '/sessions', {});
+  const path = `/memories/${(await remember('Tea, please.', { source: { session_id: session.id } })).id}`;
+  const read = (await send('GET', path)).headers.get('etag') ?? '';
+  const ask = (method: string, headers: Record<string, string>, body?: Json) =>
+    app.request(method, `/api/v1${path}`, { token: ada.token, headers, body });
+  expect((await ask('GET', { 'if-none-match': read })).status).toBe(304);
+  expect((await send('DELETE', `/sessions/${session.id}`)).status).toBe(204);
+  const again = await ask('GET', { 'if-none-match': read });
+  expect(again).toMatchObject({ status: 200, body: { source: null, version: 1 } });
+  const changed = await ask('PATCH', { ...mergePatch, 'if-match': read }, { content: 'Coffee, please.' });
+  expect(changed.status).toBe(200);
+  expect((await send('GET', path)).headers.get('etag')).toBe(changed.headers.get('etag'));
+  expect(coded(await ask('DELETE', { 'if-match': read }))).toEqual([412, 'precondition_failed']);
+});
+
 test('a run is told of the memories that may matter, as material, and inspect shows which', async () => {
   await upstream.script([{ reply: { text: 'Fine.' } }]);
   await remember('Answers are to be short.', { kind: 'preference' });

@@ -1,6 +1,6 @@
 /** What people and agents want to be known in later conversations. */
 import type { Memory, MemoryCreate, MemorySearch } from '../contract/api.ts';
-import { type Handler, isCurrent, type Principal, type Services } from '../handler.ts';
+import { etagWith, type Handler, isCurrent, type Principal, rowTags, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedReranker } from './asked-reranker.ts';
 import { askerIn, searcher } from './asked-session.ts';
@@ -15,9 +15,10 @@ export const listMemories: Handler<'listMemories'> = async ({ principal, query }
 export const createMemory: Handler<'createMemory'> = async ({ principal, body }, services) => {
   const { store } = services;
   await profileCheck(principal, services)(body);
-  const { memory, etag, notices } = await store.memories.create(principal, body, writerOf(principal));
-  const headers = { Location: `/api/v1/memories/${memory.id}`, ETag: etag, ...quotaNotice(notices) };
-  return { status: 201, headers, body: memory };
+  const created = await store.memories.create(principal, body, writerOf(principal));
+  const { memory, notices } = created;
+  const Location = `/api/v1/memories/${memory.id}`;
+  return { status: 201, headers: { Location, ETag: tagOf(created), ...quotaNotice(notices) }, body: memory };
 };
 
 export const searchMemories: Handler<'searchMemories'> = async ({ principal, body, signal }, services) => {
@@ -30,8 +31,9 @@ export const searchMemories: Handler<'searchMemories'> = async ({ principal, bod
 export const getMemory: Handler<'getMemory'> = async ({ principal, path, headers }, { store }) => {
   const found = await store.memories.find(principal, path.memory_id);
   if (!found) throw missing();
-  if (isCurrent(headers['If-None-Match'], found.etag)) return { status: 304, headers: { ETag: found.etag } };
-  return { status: 200, headers: { ETag: found.etag }, body: found.memory };
+  const ETag = tagOf(found);
+  if (isCurrent(headers['If-None-Match'], ETag)) return { status: 304, headers: { ETag } };
+  return { status: 200, headers: { ETag }, body: found.memory };
 };
 
 export const updateMemory: Handler<'updateMemory'> = async (
@@ -39,17 +41,17 @@ export const updateMemory: Handler<'updateMemory'> = async (
   { store },
 ) => {
   const { memory_id } = path;
-  const ifMatch = headers['If-Match'];
+  const ifMatch = rowTags(headers['If-Match']);
   const changed = await store.memories.update(principal, memory_id, body, writerOf(principal), ifMatch);
   return {
     status: 200,
-    headers: { ETag: changed.etag, ...quotaNotice(changed.notices) },
+    headers: { ETag: tagOf(changed), ...quotaNotice(changed.notices) },
     body: changed.memory,
   };
 };
 
 export const deleteMemory: Handler<'deleteMemory'> = async ({ principal, path, headers }, { store }) => {
-  await store.memories.delete(principal, path.memory_id, headers['If-Match']);
+  await store.memories.delete(principal, path.memory_id, rowTags(headers['If-Match']));
   return { status: 204 };
 };
 
@@ -119,6 +121,11 @@ function profileCheck(principal: Principal, { store, runtime }: Pick<Services, '
 }
 
 type NamedAgent = Pick<MemoryCreate, 'scope' | 'agent_slug' | 'workspace_id'>;
+
+/** A session that is deleted is the source no more, and writes no memory by that. */
+function tagOf({ memory, etag }: { readonly memory: Memory; readonly etag: string }): string {
+  return etagWith(etag, [memory.source]);
+}
 
 /** The person themselves, whichever credential they came with. */
 function writerOf({ credential, credentialId }: Principal) {

@@ -28,7 +28,7 @@ import {
 import type { Cursors } from './cursor.ts';
 import { emptyCorpora } from './delete-in-parts.ts';
 import { despiteDeadlocks } from './despite-deadlocks.ts';
-import { requireTag } from './etag.ts';
+import { etagOfContent, requireTag } from './etag.ts';
 import { holdItemsAtWork } from './ingestion-rows.ts';
 import { insertRows } from './insert-rows.ts';
 import { mergeMetadata } from './metadata.ts';
@@ -229,9 +229,10 @@ function grantsOf(sql: Knex, corpus_id: string): Promise<GrantRow[]> {
   return sql<GrantRow>('corpus_grants').where({ corpus_id }).orderBy(['created_at', 'principal_id']).select();
 }
 
+/** Grants also go with whom they were given to, and nobody writes the corpus then. */
 function accessOf({ grants_revision }: CorpusRow, rows: readonly GrantRow[]): TaggedAccess {
   const grants = rows.map(({ principal_id, role }) => ({ principal: principal_id, role }));
-  return { access: { grants }, etag: `"${grants_revision}"` };
+  return { access: { grants }, etag: etagOfContent([grants_revision, grants]) };
 }
 
 interface NewAccess {
@@ -247,8 +248,8 @@ async function putAccess(
   { id, access, ifMatch, now }: NewAccess,
 ): Promise<TaggedAccess> {
   const row = await lockCorpus(sql, reach, id);
-  requireTag(ifMatch, `"${row.grants_revision}"`);
   const before = await grantsOf(sql, id);
+  requireTag(ifMatch, accessOf(row, before).etag);
   await requireOfOrganization(sql, row.organization_id, access);
   await sql<GrantRow>('corpus_grants').where({ corpus_id: id }).delete();
   const known = new Map(before.map(({ principal_id, created_at }) => [principal_id, created_at]));

@@ -101,6 +101,29 @@ describeStores('A corpus', (store, engine) => {
     expect((await store().corpora.access(admin, id)).access.grants).toEqual([]);
   });
 
+  it('shows another tag of its access once a grant has gone with its group or its member, and takes the old one no more', async () => {
+    const ada = await newAccount(store(), 'Ada');
+    const grace = await colleague(ada, 'member');
+    const { id } = await corpusOf(ada);
+    const admin = await reachOf(ada, 'admin');
+    const { group } = await store().groups.create(admin, { organization_id: homeOf(ada), name: 'Readers' });
+    for (const [principal, end] of [
+      [group.id, () => store().groups.delete(admin, group.id, '*')],
+      [grace.userId, () => store().members.remove(admin, homeOf(ada), grace.userId)],
+    ] as const) {
+      const grants = [{ principal, role: 'viewer' as const }];
+      const put = await store().corpora.putAccess(admin, id, { grants }, '*');
+      expect(await store().corpora.access(admin, id)).toEqual(put);
+      await end();
+      const left = await store().corpora.access(admin, id);
+      expect(left.access.grants).toEqual([]);
+      expect(left.etag).not.toBe(put.etag);
+      const stale = store().corpora.putAccess(admin, id, { grants: [] }, put.etag);
+      expect(await codeOf(stale)).toBe('precondition_failed');
+      await store().corpora.putAccess(admin, id, { grants: [] }, left.etag);
+    }
+  });
+
   it('granted to somebody is theirs no more once they have left, and not again when they come back', async () => {
     const ada = await newAccount(store(), 'Ada');
     const grace = await colleague(ada, 'member');
