@@ -1,6 +1,29 @@
-/** Durations as people and as Go programs write them. */
+/** A clock that goes forward only, and durations as people and as Go programs write them. */
 import { describe, expect, test } from 'vitest';
-import { parseDuration } from './clock.ts';
+import { parseDuration, steadyClock } from './clock.ts';
+
+test('a steady clock goes forward with another and not back, and tells once when it is far ahead of it', () => {
+  let [said, passed] = [1_000_000, 5000];
+  const told: number[] = [];
+  const clock = steadyClock(
+    { now: () => new Date(said) },
+    () => passed,
+    (milliseconds) => void told.push(milliseconds),
+  );
+  const now = () => clock.now().getTime();
+  expect(now()).toBe(1_000_000);
+  said += 30_000;
+  expect(now()).toBe(1_030_000);
+  said = 950_000;
+  passed += 1000;
+  expect([now(), told]).toEqual([1_001_000, []]);
+  said = 900_000;
+  expect([now(), now(), told]).toEqual([1_001_000, 1_001_000, [101_000]]);
+  said = 1_100_000;
+  expect(now()).toBe(1_100_000);
+  said = 0;
+  expect([now(), told]).toEqual([1_001_000, [101_000, 1_001_000]]);
+});
 
 describe('a duration', () => {
   test.each([

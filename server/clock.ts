@@ -6,13 +6,31 @@ export interface Clock {
 
 export const systemClock: Clock = { now: () => new Date() };
 
+/** What clocks that are set by others differ by is less. */
+const mostAheadMs = 60_000;
+
 /**
  * A clock that goes forward with another, and not back with it: what has expired stays so when somebody sets the clock
- * of the machine back. It is never behind the time that has passed since it was made.
+ * of the machine back. It is never behind the time that has passed since it was made. Once it is far ahead of the other
+ * one, that is told.
  */
-export function steadyClock(clock: Clock, elapsed: () => number = () => performance.now()): Clock {
+export function steadyClock(
+  clock: Clock,
+  elapsed: () => number = () => performance.now(),
+  tellAhead: (milliseconds: number) => void = () => undefined,
+): Clock {
   const origin = clock.now().getTime() - elapsed();
-  return { now: () => new Date(Math.max(clock.now().getTime(), origin + elapsed())) };
+  let isAhead = false;
+  return {
+    now() {
+      const said = clock.now().getTime();
+      const steady = Math.max(said, origin + elapsed());
+      const wasAhead = isAhead;
+      isAhead = steady - said > mostAheadMs;
+      if (isAhead && !wasAhead) tellAhead(steady - said);
+      return new Date(steady);
+    },
+  };
 }
 
 const millisecondsPer: Readonly<Record<string, number>> = {

@@ -166,7 +166,12 @@ const defaultLoginAttempts = 10;
 /** Throws at once where the master key is not the one that this database was sealed with. */
 export async function createIdentity(options: IdentityOptions): Promise<Identity> {
   const { records, log } = options;
-  const clock = steadyClock(options.clock, options.elapsed);
+  const clock = steadyClock(options.clock, options.elapsed, (milliseconds) =>
+    log.warn(
+      { ahead_seconds: Math.round(milliseconds / 1000) },
+      'the clock of this machine was set back since the server started: what it issues, and what expires, goes by the later time until it starts anew',
+    ),
+  );
   const sealing = createSealing(options.masterKey);
   const signingKeys = createSigningKeys(records.signingKeys, sealing, clock);
   const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock, log);
@@ -185,7 +190,8 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     records: records.passwords,
     ...{ brake, notices, clock, log },
   });
-  const secondFactors = createSecondFactors(records.secondFactors, sealing, brake, clock);
+  // Apps go by the time that it is, also where this server began with a later one; no code is good twice in any case.
+  const secondFactors = createSecondFactors(records.secondFactors, sealing, brake, options.clock);
   const onRegistered = async () => options.onRegistered?.(await records.users.count());
   const { baseUrl, outbound, oidcProviders = [] } = options;
   const providers = createOidcProviders({ providers: oidcProviders, baseUrl, outbound, log });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import knex from 'knex';
 import { TOTP } from 'otpauth';
 import { describe, expect, test } from 'vitest';
+import { createLog } from '../log.ts';
 import { ada, grace, testIdentity } from './test-identity.ts';
 
 const step = 30_000;
@@ -40,6 +41,23 @@ describe('a code', () => {
     expect(new Set(recovery_codes).size).toBe(10);
     expect(await identity.mfa(principal)).toMatchObject({ status: 'on', recovery_codes_left: 10 });
     await expect(identity.login(ada)).rejects.toMatchObject(required);
+  });
+
+  test('is that of the time that it is, also on a server that started while its clock was ahead', async () => {
+    const { another, clock } = await testIdentity();
+    const warnings: string[] = [];
+    const warn = (_about: unknown, message: string) => void warnings.push(message);
+    clock.turn(300_000);
+    const node = await another({ log: Object.assign(createLog('silent'), { warn }) });
+    clock.turn(-300_000);
+    const principal = await node.authenticate((await node.register(ada)).access_token);
+    const { secret } = await node.enrollMfa(principal, ada.password);
+    const code = () => new TOTP({ secret }).generate({ timestamp: clock.now().getTime() });
+    await node.confirmMfa(principal, code());
+    await expect(node.login({ ...ada, otp: code() })).rejects.toMatchObject(required);
+    clock.turn(step);
+    await node.login({ ...ada, otp: code() });
+    expect(warnings).toEqual([expect.stringContaining('was set back')]);
   });
 
   test('is good once, also where two come at once and in another process', async () => {
