@@ -57,7 +57,7 @@ const newestSteps: NewestSteps = {
   names: [
     ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
     ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes', 'deleted-workspaces', 'vain-answers'],
-    ...['refused-passages', 'begun-by-logins'],
+    ...['refused-passages', 'begun-by-logins', 'taken-attempts'],
   ],
   tables: [
     'refused_passages',
@@ -73,6 +73,7 @@ const newestSteps: NewestSteps = {
     invitations: ['mailed_at'],
     device_logins: ['place', 'login_id'],
     oidc_attempts: ['login_id'],
+    mcp_login_attempts: ['taken'],
     scheduled_jobs: ['made_session'],
     message_threads: ['answered_behind'],
   },

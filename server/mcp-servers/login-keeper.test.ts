@@ -17,7 +17,11 @@ describeStores('A login to an MCP server', (store, { clock, sql }) => {
     const sealing = createSealing(randomBytes(32));
     const { userId } = reach;
     const sealed = sealLogin(sealing, serverId, userId, { url, login: 'old' });
-    await store().mcpLogins.connect({ serverId, userId }, sealed);
+    const attempt = { serverId, userId, stateHash: serverId };
+    const expiresAt = clock.now().getTime() + 60_000;
+    await store().mcpLogins.begin(reach, { ...attempt, sealed: 'attempt', expiresAt });
+    await store().mcpLogins.take(attempt.stateHash);
+    expect(await store().mcpLogins.connect(attempt, sealed)).toBe(true);
     const parts = {
       logins: store().mcpLogins,
       sealing,

@@ -20,9 +20,15 @@ export interface AttemptRecords<Who> {
     who: Who,
     attempt: LoginAttempt & { readonly stateHash: string; readonly expiresAt: number },
   ): Promise<void>;
-  /** Ends it: of two who come back with one state, one is let through. */
+  /** Of two who come back with one state, one is let through. */
   take(stateHash: string): Promise<LoginAttempt | null>;
-  connect(attempt: Pick<LoginAttempt, 'serverId' | 'userId'>, sealed: string): Promise<void>;
+  /** Ends one that was taken and comes to nothing. */
+  end(stateHash: string): Promise<void>;
+  /** False where the attempt has ended since it was taken: then nothing is kept. */
+  connect(
+    attempt: Pick<LoginAttempt, 'serverId' | 'userId'> & { readonly stateHash: string },
+    sealed: string,
+  ): Promise<boolean>;
   disconnect(who: Who, serverId: string): Promise<void>;
   find(serverId: string, userId: string): Promise<StoredLogin | null>;
 }
@@ -107,13 +113,9 @@ export function createMcpLogins<Who>(parts: LoginParts<Who>): McpLogins<Who> {
     },
     async complete({ state, code, iss, error }) {
       const stateHash = hashOf(state);
-      // Ended before the code is traded: of two who bring it, one is let through.
+      // Taken before the code is traded: of two who bring it, one is let through.
       const taken = await records.take(stateHash);
-      if (!taken)
-        throw new Problem(
-          'oauth_invalid',
-          'The login is unknown, used or expired; begin again with startMcpOauth.',
-        );
+      if (!taken) throw unknownAttempt();
       const { serverId, userId } = taken;
       const { url, name, returnTo, attempt } = JSON.parse(
         sealing.open(taken.sealed, attemptRow(stateHash)).toString(),
@@ -122,12 +124,19 @@ export function createMcpLogins<Who>(parts: LoginParts<Who>): McpLogins<Who> {
         location: `${returnTo}#${new URLSearchParams({ mcp_server: name, ...said })}`,
         ...{ serverId, userId },
       });
-      if (error !== undefined || code === undefined) return to({ mcp_error: 'access_denied' });
+      if (error !== undefined || code === undefined) {
+        await records.end(stateHash);
+        return to({ mcp_error: 'access_denied' });
+      }
       try {
         const login = await flows.finish(new URL(url), attempt, { code, iss });
-        await records.connect(taken, sealLogin(sealing, serverId, userId, { url, login }));
-        return to({});
+        const sealed = sealLogin(sealing, serverId, userId, { url, login });
+        if (await records.connect({ serverId, userId, stateHash }, sealed)) return to({});
+        // Whoever has logged out while the code was traded is not logged in by that.
+        await takenBack({ takeBack: flows.takeBack, log }, serverId, () => login);
+        throw unknownAttempt();
       } catch (failure) {
+        await records.end(stateHash);
         if (failure instanceof Problem) throw failure;
         log.warn({ err: failure, mcp_server_id: serverId }, 'a login to an MCP server was not finished');
         return to({ mcp_error: 'mcp_server_failed' });
@@ -151,6 +160,13 @@ function noLogin(name: string): Problem {
   return new Problem('invalid_request', message, {
     errors: [{ in: 'path', name: 'server_id', message, code: 'mcp_server' }],
   });
+}
+
+function unknownAttempt(): Problem {
+  return new Problem(
+    'oauth_invalid',
+    'The login is unknown, used or expired, or was ended; begin again with startMcpOauth.',
+  );
 }
 
 function failed(name: string, why: string, cause?: unknown): Problem {

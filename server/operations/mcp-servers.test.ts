@@ -519,6 +519,27 @@ describe('logins', () => {
     await send('member', 'DELETE', `${path}/${made.id}`);
   });
 
+  test('who logs out while the code is traded is not logged in by that, and no token is left that is good', async () => {
+    const guarded = await startOauthServer();
+    const made = await make('member', { name: 'regretted', url: guarded.url });
+    const [trading, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    guarded.pauses.after = async ({ path: asked }) => {
+      if (asked !== '/token') return;
+      trading.resolve();
+      await left.promise;
+    };
+    const back = logIn('member', made.id);
+    await trading.promise;
+    expect((await send('member', 'DELETE', `${path}/${made.id}/oauth`)).status).toBe(204);
+    expect(guarded.takenBack).toHaveLength(0);
+    left.resolve();
+    expect(await (await back).json()).toMatchObject({ status: 400, code: 'oauth_invalid' });
+    expect(guarded.takenBack).toHaveLength(2);
+    const tried = await send('member', 'POST', `${path}/${made.id}/test`);
+    expect(tried.body).toMatchObject({ ok: false, error: { code: 'login_needed' } });
+    await send('member', 'DELETE', `${path}/${made.id}`);
+  });
+
   test('an attempt is good once, and for nobody who makes one up; who refuses is told so', async () => {
     const guarded = await startOauthServer();
     const made = await make('member', { name: 'once', url: guarded.url });

@@ -12,6 +12,9 @@ export interface StoredMcpLogin {
   readonly revision: number;
 }
 
+/** Whose login is kept, and the attempt that it comes from. */
+type TakenAttempt = Pick<McpLoginAttempt, 'serverId' | 'userId'> & { readonly stateHash: string };
+
 export interface McpLoginAttempt {
   readonly serverId: string;
   readonly userId: string;
@@ -26,9 +29,13 @@ export interface McpLogins {
     reach: Reach,
     attempt: McpLoginAttempt & { readonly stateHash: string; readonly expiresAt: number },
   ): Promise<void>;
-  /** Ends it; null where there is none with this state, or none any more. */
+  /** Once; null where there is none with this state, or none any more. */
   take(stateHash: string): Promise<McpLoginAttempt | null>;
-  connect(whose: Pick<McpLoginAttempt, 'serverId' | 'userId'>, sealed: string): Promise<void>;
+  /** Ends one that was taken and comes to nothing. */
+  end(stateHash: string): Promise<void>;
+  /** Ends the attempt, too. False where that has ended since it was taken: then nothing is kept. */
+  connect(attempt: TakenAttempt, sealed: string): Promise<boolean>;
+  /** Ends what is under way, too. */
   disconnect(reach: Reach, serverId: string): Promise<void>;
   find(serverId: string, userId: string): Promise<StoredMcpLogin | null>;
   /** True for the one who may renew the login, until then. */
@@ -55,6 +62,7 @@ interface AttemptRow {
   user_id: string;
   sealed_attempt: string;
   expires_at: number;
+  taken: boolean;
 }
 
 export function mcpLoginRepository({ database, clock }: StoreParts): McpLogins {
@@ -68,18 +76,26 @@ export function mcpLoginRepository({ database, clock }: StoreParts): McpLogins {
           user_id: userId,
           sealed_attempt: sealed,
           expires_at: expiresAt,
+          taken: false,
         };
         await sql('mcp_login_attempts').insert(row).onConflict(['server_id', 'user_id']).merge();
       }),
     take: (stateHash) =>
       database.write('installation', async (sql) => {
-        const attempt = sql<AttemptRow>('mcp_login_attempts').where({ state_hash: stateHash });
-        const row = await attempt.clone().forUpdate().first();
-        if (!row || (await attempt.delete()) !== 1 || row.expires_at <= now()) return null;
-        return { serverId: row.server_id, userId: row.user_id, sealed: row.sealed_attempt };
+        const [row]: AttemptRow[] = await attemptOf(sql, stateHash)
+          .where({ taken: false })
+          .where('expires_at', '>', now())
+          .update({ taken: true })
+          .returning('*');
+        return row ? { serverId: row.server_id, userId: row.user_id, sealed: row.sealed_attempt } : null;
       }),
-    connect: ({ serverId, userId }, sealed) =>
+    end: (stateHash) =>
       database.write('installation', async (sql) => {
+        await attemptOf(sql, stateHash).delete();
+      }),
+    connect: ({ stateHash, serverId, userId }, sealed) =>
+      database.write('installation', async (sql) => {
+        if ((await attemptOf(sql, stateHash).where({ taken: true }).delete()) === 0) return false;
         const before = await loginOf(sql, serverId, userId).forUpdate().first();
         const row: LoginRow = {
           ...{ server_id: serverId, user_id: userId, sealed_login: sealed, fault: null, lease_until: null },
@@ -89,6 +105,7 @@ export function mcpLoginRepository({ database, clock }: StoreParts): McpLogins {
         };
         await sql('mcp_logins').insert(row).onConflict(['server_id', 'user_id']).merge();
         await record(sql, { userId, organizationIds: [] }, serverId, 'connect');
+        return true;
       }),
     disconnect: (reach, serverId) =>
       database.write(reach, async (sql) => {
@@ -121,6 +138,10 @@ export function mcpLoginRepository({ database, clock }: StoreParts): McpLogins {
           .update({ lease_until: null, ...(fault !== null && { fault, revision: revision + 1 }) });
       }),
   };
+}
+
+function attemptOf(sql: Knex, state_hash: string) {
+  return sql<AttemptRow>('mcp_login_attempts').where({ state_hash });
 }
 
 function loginOf(sql: Knex, serverId: string, userId: string) {

@@ -47,6 +47,7 @@ import { deletedWorkspaces } from './migrations/0043-deleted-workspaces.ts';
 import { vainAnswers } from './migrations/0044-vain-answers.ts';
 import { refusedPassages } from './migrations/0045-refused-passages.ts';
 import { begunByLogins } from './migrations/0046-begun-by-logins.ts';
+import { takenAttempts } from './migrations/0047-taken-attempts.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -93,6 +94,7 @@ const migrations: readonly Migration[] = [
     vainAnswers,
     refusedPassages,
     begunByLogins,
+    takenAttempts,
   ],
 ];
 
