@@ -1,6 +1,7 @@
 /** What an API key that is limited cannot do about its limits, over HTTP: by links, by other keys, by the account. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Account, coded, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { bringIn, homeOf, registerIn } from '../test-people.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -103,4 +104,32 @@ test('a key with a quota makes none without, from the next request on, and for a
   expect(renewed.status).toBe(201);
   expect((await remove(`/api/v1/quotas/api_key/${id}`, token)).status).toBe(204);
   expect((await post(keys, renewed.body.key, { name: 'after' })).status).toBe(201);
+});
+
+describe('a quota on the key of a person', () => {
+  const quota = { limits: { requests: { day: { hard: 1000 } } } };
+  const put = (token: string, id: string) =>
+    app.request('PUT', `/api/v1/quotas/api_key/${id}`, { token, body: quota });
+
+  test('by an organization that they were brought into limits nothing that the key does at home', async () => {
+    const owner = await app.register('foreign-owner');
+    const { organizationId } = await homeOf(app, owner);
+    const { token, ...member } = await app.register('visitor');
+    await bringIn(app, { organizationId, owner }, { token, ...member }, 'member');
+    const { key, path } = await newKey(token);
+    const id = path.slice(keys.length + 1);
+    expect((await put(owner.token, id)).status).toBe(200);
+    expect((await post(keys, key, { name: 'at home' })).status).toBe(201);
+    expect((await put(app.operatorKey, id)).status).toBe(200);
+    expect(coded(await post(keys, key, { name: 'wider' }))).toEqual([403, 'login_required']);
+  });
+
+  test('by the organization that manages their account limits it', async () => {
+    const owner = await app.register('home-owner');
+    const { organizationId } = await homeOf(app, owner);
+    const { token } = await registerIn(app, { organizationId, owner }, 'managed', 'member');
+    const { key, path } = await newKey(token);
+    expect((await put(owner.token, path.slice(keys.length + 1))).status).toBe(200);
+    expect(coded(await post(keys, key, { name: 'wider' }))).toEqual([403, 'login_required']);
+  });
 });

@@ -205,7 +205,7 @@ async function keyOwner(
     key_ip_allow: 'api_keys.ip_allow',
     key_permission_rules: 'api_keys.permission_rules',
     key_rate_limit: 'api_keys.rate_limit',
-    key_has_quota: sql.raw('exists (select 1 from quotas where quotas.api_key_id = api_keys.id)'),
+    key_has_quota: sql.raw(hasLimitingQuota),
     key_hash: 'api_keys.hash',
     key_secret_number: 'api_keys.secret_number',
     key_old_expires_at: 'api_keys.old_hash_expires_at',
@@ -213,6 +213,17 @@ async function keyOwner(
   const [row] = rows;
   return row ? { row, owner: toOwner(row, rows) } : null;
 }
+
+/**
+ * Whether the operator, the organization that manages the account, or one that its person administers has set a quota on the
+ * key. Any other organization limits what the key uses there, and not what it may do at home.
+ */
+const hasLimitingQuota = `exists (
+  select 1 from quotas where quotas.api_key_id = api_keys.id and (
+    quotas.scope in ('', users.managed_by)
+    or exists (
+      select 1 from memberships m
+      where m.user_id = users.id and m.organization_id = quotas.scope and m.role in ('owner', 'admin'))))`;
 
 /** Somebody as they are now, by no credential: for what the server does on their behalf. */
 export async function findPerson(sql: Knex, id: string): Promise<CredentialOwner | null> {
