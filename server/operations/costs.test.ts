@@ -1,6 +1,7 @@
 /** What queries use and cost, over HTTP: told the same way wherever it is asked for; summaries on request; estimates. */
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { createLog } from '../log.ts';
 import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
 
 let upstream: Upstream;
@@ -8,6 +9,8 @@ let app: TestApp;
 let ada: Account;
 let mallory: Account;
 
+/** What is logged as a fault of the server. */
+const faults = vi.fn();
 const dialects = ['openai-compat', 'anthropic'] as const;
 
 beforeAll(async () => {
@@ -28,6 +31,7 @@ beforeAll(async () => {
     ...more,
   });
   app = await testApp({
+    log: Object.assign(createLog('silent'), { error: faults }),
     config: {
       models: {
         large: { provider: 'openai-compat', model: 'priced' },
@@ -311,6 +315,10 @@ describe('a summary on request', () => {
     expect((await read(`/api/v1/sessions/${session.id}/messages`)).data).toMatchObject([{ excluded: true }]);
     const { body } = await ask(`/api/v1/sessions/${session.id}/summarize`, {});
     expect(await ended(body.id)).toMatchObject({ status: 'failed', error: { code: 'session_empty' } });
+    // That is its caller's fault, and none that an operator is woken for.
+    const codes = faults.mock.calls.map(([fault]) => fault.code);
+    expect(codes).toContain('provider_request_refused');
+    expect(codes).not.toContain('session_empty');
   });
 
   test('fails as its run does, and leaves the session as it was', async () => {

@@ -6,7 +6,7 @@ import type {
   RunError,
   StopReason,
 } from '../../contract/api.ts';
-import { Problem } from '../../problem.ts';
+import { Problem, problems } from '../../problem.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { type Model, ModelFailure } from '../models/model.ts';
 import { unfinishedAnswer } from './draft.ts';
@@ -101,7 +101,9 @@ export async function failRun(
   const error = runError(cause);
   const excluded = await refusedMessages(scope, cause);
   const unfinished = await unfinishedAnswer(progress.draft, scope.model, 'error');
-  scope.log.error({ err: cause, run_id: scope.runId, code: error.code }, 'a run failed');
+  // What its caller asked for in vain is no fault of this server.
+  const level = cause instanceof Problem && problems[cause.code].status < 500 ? 'info' : 'error';
+  scope.log[level]({ err: cause, run_id: scope.runId, code: error.code }, 'a run failed');
   await log.end([{ name: 'error', data: { error: `${error.code}: ${error.message}` } }], (events) =>
     scope.transcript.endRun({
       runId: scope.runId,
