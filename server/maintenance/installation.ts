@@ -8,16 +8,18 @@ import { openStore, type Store } from '../store/store.ts';
 
 /** Where it is; the settings of a server fit. */
 export type Installation = Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'> &
-  Partial<Pick<ServerSettings, 'databaseMigrationUrl' | 'migrationBackup'>>;
+  Partial<Pick<ServerSettings, 'databaseMigrationUrl'>>;
 
-/** Opens it as a server does: an older database is copied, and then migrated. */
+/**
+ * Opens it as a server does, but migrates nothing: the program may have been replaced while servers of the older one are
+ * still at work, who would not know what they write into.
+ */
 export async function openInstallation(place: Installation): Promise<Store> {
-  const { databaseMigrationUrl, migrationBackup = true, dataDirectory } = place;
   return openStore(await databaseUrlOf(place), {
     clock: systemClock,
     log: createLog('warn'),
-    migrationUrl: databaseMigrationUrl ?? undefined,
-    backups: migrationBackup ? join(dataDirectory, 'backups') : undefined,
+    migrates: false,
+    migrationUrl: place.databaseMigrationUrl ?? undefined,
   });
 }
 

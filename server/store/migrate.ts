@@ -107,6 +107,8 @@ const lockNumber = 7_318_349_394_477;
 interface MigrateOptions {
   readonly clock: Clock;
   readonly log: Log;
+  /** False where that is left to another: an older database is refused then. Absent, it is migrated. */
+  readonly migrates?: boolean | undefined;
   /** Copies a database that has something in it, before anything of it is changed. */
   readonly copy?: (version: number) => Promise<void>;
   /** Done under the same lock, whether or not anything was migrated. */
@@ -119,7 +121,7 @@ interface MigrateOptions {
  */
 export async function migrate(
   database: Database,
-  { clock, log, copy, prepare }: MigrateOptions,
+  { clock, log, migrates = true, copy, prepare }: MigrateOptions,
 ): Promise<void> {
   const applied = await database.write('installation', async (sql) => {
     // On SQLite the transaction itself holds the only write lock.
@@ -130,6 +132,10 @@ export async function migrate(
     const steps = await readSteps(sql);
     refuseStrange(steps);
     const version = versionOf(steps);
+    if (!migrates && version < migrations.length)
+      throw new Error(
+        'The database has to be migrated, which a server does when it starts: start the server of this version first.',
+      );
     if (version > 0 && version < migrations.length) await copy?.(version);
     for (const [index, migration] of migrations.entries()) {
       if (index < version) continue;

@@ -13,6 +13,8 @@ export interface OpeningOptions {
   readonly log: Log;
   /** Where an older database is copied to before it is migrated; absent, it is not. */
   readonly backups?: string | undefined;
+  /** False beside servers that may be of an older program: an older database is refused then. Absent, it is migrated. */
+  readonly migrates?: boolean | undefined;
   /** The same PostgreSQL database as the role that owns its tables; absent where that is the role of the URL. */
   readonly migrationUrl?: string | undefined;
   /** How many connections each of the two pools to PostgreSQL may have; absent, as usual. */
@@ -51,8 +53,8 @@ async function openMigratedSqlite(file: string, options: OpeningOptions): Promis
   }
 }
 
-function migrationOptions(url: string, { clock, log, backups }: OpeningOptions) {
-  if (backups === undefined) return { clock, log };
+function migrationOptions(url: string, { clock, log, migrates, backups }: OpeningOptions) {
+  if (backups === undefined) return { clock, log, migrates };
   const copy = async (version: number): Promise<void> => {
     const ending = url.startsWith('sqlite:') ? 'db' : 'dump';
     const moment = clock.now().toISOString().replaceAll(/[-:.]/g, '');
@@ -60,7 +62,7 @@ function migrationOptions(url: string, { clock, log, backups }: OpeningOptions) 
     await backUp(url, file, log).catch(refuseMigration);
     log.info({ file }, 'the database was copied before its migration');
   };
-  return { clock, log, copy };
+  return { clock, log, migrates, copy };
 }
 
 function refuseMigration(cause: Error): never {
