@@ -77,7 +77,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'server-settings': ['config', 'outbound', ...open],
   identity: ['address-place', 'outbound', 'scopes', 'sync-to-disk', ...open],
   knowledge: ['outbound', 'process-stat', 'text-encoding', ...open],
-  store: ['given-anew', 'keep-newest', 'plan-steps', 'scopes', 'sync-to-disk', ...open],
+  store: ['given-anew', 'keep-newest', 'plan-steps', 'process-name', 'scopes', 'sync-to-disk', ...open],
   'address-place': [],
   'git-owner': [],
   'given-anew': ['contract'],

@@ -1,12 +1,13 @@
 /** Migrations, restores and changes of the master key that are killed half-way: the next one finds old or new, never between. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import knex from 'knex';
 import { beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
+import { nameOwner } from '../process-name.ts';
 import { schemaVersion } from '../store/migrate.ts';
 import { openStore } from '../store/store.ts';
 import { createBackup, restoreBackup, rotateMasterKey } from './maintenance.ts';
@@ -54,7 +55,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       await openToEnd(installation);
       expect(await steps(installation)).toEqual(complete);
       const copies = await readdir(join(installation.settings.dataDirectory, 'backups'));
-      expect(copies.filter((name) => name.startsWith('before-migration-from-'))).toHaveLength(2);
+      expect(copies.filter((name) => name.startsWith('before-migration-from-'))).toHaveLength(1);
       for (const name of copies)
         await restoreBackup(
           installation.settings,
@@ -63,6 +64,30 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       expect(await steps(installation)).toEqual(older);
     },
   );
+
+  here('upgrades that fail or are killed again and again leave one copy at most, and no draft', async () => {
+    const installation = await install(database);
+    const backups = join(installation.settings.dataDirectory, 'backups');
+    const left = async () => {
+      const names = await readdir(backups);
+      const drafts = names.filter((name) => name.startsWith('.'));
+      return { copies: names.length - drafts.length, drafts: drafts.length };
+    };
+    await openToEnd(installation);
+    await undoNewestSteps(installation);
+    for (const _ of [1, 2]) {
+      expect(await openUntilKilled(installation, 'in the copy')).toBe('SIGKILL');
+      expect((await left()).drafts).toBe(1);
+      expect(await openUntilKilled(installation, 2)).toBe('SIGKILL');
+      expect(await left()).toEqual({ copies: 1, drafts: 0 });
+    }
+    await installation.ask((sql) => sql.schema.createTable(newestTable, (table) => table.text('in_the_way')));
+    await expect(openToEnd(installation)).rejects.toThrow();
+    expect(await left()).toEqual({ copies: 0, drafts: 0 });
+    await installation.ask((sql) => sql.schema.dropTable(newestTable));
+    await openToEnd(installation);
+    expect(await left()).toEqual({ copies: 1, drafts: 0 });
+  });
 
   here('a change of the master key that is killed goes on later; both keys open meanwhile', async () => {
     const installation = await install(database);
@@ -105,6 +130,28 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       expect(await post(url, 'between')).toBe(between);
     }
   });
+});
+
+test('what a backup that is killed leaves goes with the next one, and that of a backup at work stays', async () => {
+  const installation = await install('SQLite');
+  const { settings, url } = installation;
+  await openToEnd(installation);
+  const folder = join(settings.dataDirectory, 'backups');
+  const files = join(settings.dataDirectory, 'files');
+  const killed = await runUntilKilled(`
+    ${killedInCopy}
+    import { backUp } from ${JSON.stringify(import.meta.resolve('../store/store.ts'))};
+    import { createLog } from ${JSON.stringify(import.meta.resolve('../log.ts'))};
+    const target = ${JSON.stringify(join(folder, 'killed.db'))};
+    await backUp(${JSON.stringify(url)}, target, createLog('silent'), ${JSON.stringify(files)});`);
+  expect(killed).toBe('SIGKILL');
+  const [draft = ''] = await readdir(folder);
+  expect(draft).toMatch(/^\.killed\.db~/);
+  await mkdir(join(folder, `${draft}.files`), { recursive: true });
+  const atWork = `.other.db~${encodeURIComponent(nameOwner())}`;
+  await writeFile(join(folder, atWork), '');
+  await createBackup(settings, join(folder, 'whole.db'));
+  expect((await readdir(folder)).sort()).toEqual([atWork, 'whole.db']);
 });
 
 const onPostgres = test.skipIf(inject('postgresUrl') === null);
@@ -195,20 +242,34 @@ async function openToEnd({ url, settings }: TestInstallation): Promise<void> {
   await (await openStore(url, { clock: systemClock, log: createLog('silent'), backups })).close();
 }
 
+/** A copy is made private once it is written, and before it is brought in place. */
+const killedInCopy = `
+  import promises from 'node:fs/promises';
+  import { syncBuiltinESMExports } from 'node:module';
+  promises.chmod = () => process.kill(process.pid, 'SIGKILL');
+  syncBuiltinESMExports();`;
+
 /** Another process, which kills itself when it asks for the time so often: once for each step, when all of it is done. */
-async function openUntilKilled({ url, settings }: TestInstallation, asked: number): Promise<string | null> {
+async function openUntilKilled(
+  { url, settings }: TestInstallation,
+  asked: number | 'in the copy',
+): Promise<string | null> {
   await mkdir(settings.dataDirectory, { recursive: true });
-  const program = `
+  return runUntilKilled(`
+    ${asked === 'in the copy' ? killedInCopy : ''}
     import { openStore } from ${JSON.stringify(import.meta.resolve('../store/store.ts'))};
     import { createLog } from ${JSON.stringify(import.meta.resolve('../log.ts'))};
     let asked = 0;
     const now = () => {
       asked += 1;
-      if (asked === ${asked}) process.kill(process.pid, 'SIGKILL');
+      if (asked === ${Number(asked)}) process.kill(process.pid, 'SIGKILL');
       return new Date();
     };
     const backups = ${JSON.stringify(join(settings.dataDirectory, 'backups'))};
-    await openStore(${JSON.stringify(url)}, { clock: { now }, log: createLog('silent'), backups });`;
+    await openStore(${JSON.stringify(url)}, { clock: { now }, log: createLog('silent'), backups });`);
+}
+
+async function runUntilKilled(program: string): Promise<string | null> {
   const flags = ['--input-type=module-typescript', '--eval', program];
   const child = spawn(process.execPath, flags, { stdio: ['ignore', 'ignore', 'inherit'] });
   const [, signal] = await once(child, 'exit');

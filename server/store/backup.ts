@@ -1,10 +1,10 @@
 /** Copies a database while it is in use, and the files that it names: done whole, or not at all. */
-import { randomBytes } from 'node:crypto';
-import { chmod, link, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { chmod, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
+import { fateOf, nameOwner } from '../process-name.ts';
 import { syncToDisk } from '../sync-to-disk.ts';
 import { type FilesOfBackup, type NamedObjects, takeFiles } from './backup-files.ts';
 import { connect } from './database.ts';
@@ -18,7 +18,8 @@ export async function backUp(url: string, target: string, log: Log, files?: stri
   for (const place of [target, filesOf(target)])
     if (await exists(place)) throw new Error(`${place} is there already; name another file.`);
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
-  const draft = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}`);
+  await removeDrafts(dirname(target), log);
+  const draft = join(dirname(target), draftOf(basename(target)));
   try {
     const taken =
       files === undefined
@@ -36,6 +37,32 @@ export async function backUp(url: string, target: string, log: Log, files?: stri
   } finally {
     await rm(draft, { force: true });
     await rm(filesOf(draft), { recursive: true, force: true });
+  }
+}
+
+/** Says whose it is, within what a name may hold; of the target as much as shows what for. */
+function draftOf(target: string): string {
+  return `.${[...target].slice(0, 24).join('')}~${encodeURIComponent(nameOwner())}`;
+}
+
+const draftPattern = /^\..+~([\w.-]+%2F\d+%2F[\w-]+%2F[\da-f-]{36})(\.files|-journal)?$/;
+
+/** Where nobody can tell whether its process has died, a draft that was not written to for so long is nobody's. */
+const leftoverMs = 86_400_000;
+
+/** Whoever is killed leaves a draft, as large as the database; its links keep the bytes of files that are deleted later. */
+async function removeDrafts(folder: string, log: Log): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const [, owner] = draftPattern.exec(name) ?? [];
+    if (owner === undefined) continue;
+    const path = join(folder, name);
+    try {
+      const fate = fateOf(decodeURIComponent(owner));
+      const isOld = Date.now() - (await stat(path)).mtimeMs >= leftoverMs;
+      if (fate === 'died' || (fate === 'unknown' && isOld)) await rm(path, { recursive: true, force: true });
+    } catch (error) {
+      log.warn({ err: error, path }, 'what a killed backup has left could not be removed');
+    }
   }
 }
 

@@ -109,8 +109,11 @@ interface MigrateOptions {
   readonly log: Log;
   /** False where that is left to another: an older database is refused then. Absent, it is migrated. */
   readonly migrates?: boolean | undefined;
-  /** Copies a database that has something in it, before anything of it is changed. */
-  readonly copy?: (version: number) => Promise<void>;
+  /**
+   * Copies a database that has something in it, before anything of it is changed. Answers with what takes the copy away
+   * again.
+   */
+  readonly copy?: (version: number) => Promise<() => Promise<void>>;
   /** Done under the same lock, whether or not anything was migrated. */
   readonly prepare?: (sql: Knex.Transaction) => Promise<void>;
 }
@@ -136,20 +139,30 @@ export async function migrate(
       throw new Error(
         'The database has to be migrated, which a server does when it starts: start the server of this version first.',
       );
-    if (version > 0 && version < migrations.length) await copy?.(version);
-    for (const [index, migration] of migrations.entries()) {
-      if (index < version) continue;
-      await migration.up(sql);
-      await sql('schema_versions').insert({
-        version: index + 1,
-        name: migration.name,
-        applied_at: clock.now().getTime(),
-      });
+    const removeCopy = version > 0 && version < migrations.length ? await copy?.(version) : undefined;
+    try {
+      await applyAfter(version, sql, clock);
+      await prepare?.(sql);
+    } catch (error) {
+      // Nothing will be committed: each start that a supervisor tries again would leave a copy of the same.
+      await removeCopy?.();
+      throw error;
     }
-    await prepare?.(sql);
     return migrations.slice(version).map(({ name }) => name);
   });
   if (applied.length > 0) log.info({ migrations: applied }, 'the database was migrated');
+}
+
+async function applyAfter(version: number, sql: Knex.Transaction, clock: Clock): Promise<void> {
+  for (const [index, migration] of migrations.entries()) {
+    if (index < version) continue;
+    await migration.up(sql);
+    await sql('schema_versions').insert({
+      version: index + 1,
+      name: migration.name,
+      applied_at: clock.now().getTime(),
+    });
+  }
 }
 
 /**

@@ -1,5 +1,6 @@
 /** How a database is opened: migrated first, and copied before that. */
-import { join } from 'node:path';
+import { readdir, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { backUp } from './backup.ts';
@@ -55,14 +56,30 @@ async function openMigratedSqlite(file: string, options: OpeningOptions): Promis
 
 function migrationOptions(url: string, { clock, log, migrates, backups }: OpeningOptions) {
   if (backups === undefined) return { clock, log, migrates };
-  const copy = async (version: number): Promise<void> => {
+  const copy = async (version: number): Promise<() => Promise<void>> => {
     const ending = url.startsWith('sqlite:') ? 'db' : 'dump';
     const moment = clock.now().toISOString().replaceAll(/[-:.]/g, '');
-    const file = join(backups, `before-migration-from-${version}-${moment}.${ending}`);
+    const beginning = `before-migration-from-${version}-`;
+    const file = join(backups, `${beginning}${moment}.${ending}`);
+    const isEarlier = (name: string) =>
+      name.startsWith(beginning) && name.endsWith(`.${ending}`) && name !== basename(file);
+    // Whoever migrates is alone: nobody else will finish a draft, and what came of an earlier copy is over.
+    await removeWhere((name) => name.startsWith('.before-migration-from-'), backups, log);
     await backUp(url, file, log).catch(refuseMigration);
+    await removeWhere(isEarlier, backups, log);
     log.info({ file }, 'the database was copied before its migration');
+    return () => removeWhere((name) => name === basename(file), backups, log);
   };
   return { clock, log, migrates, copy };
+}
+
+async function removeWhere(isMeant: (name: string) => boolean, folder: string, log: Log): Promise<void> {
+  for (const name of (await readdir(folder).catch(() => [])).filter(isMeant)) {
+    const path = join(folder, name);
+    await rm(path, { recursive: true, force: true }).catch((error: unknown) =>
+      log.warn({ err: error, path }, 'what an upgrade before has left could not be removed'),
+    );
+  }
 }
 
 function refuseMigration(cause: Error): never {

@@ -32,6 +32,7 @@ import { promptRepository } from './prompts.ts';
 import { queueRepository } from './queue.ts';
 import { quotaRepository } from './quotas.ts';
 import { runRepository } from './runs.ts';
+import { sealedColumns, sealedValues } from './sealed-values.ts';
 import { searchRepository } from './searches.ts';
 import { sessionRepository } from './sessions.ts';
 import type { Reach, Store } from './store.ts';
@@ -395,6 +396,16 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
         // The sums are members of one row, which is no table's.
         expect(plans, subject.type).not.toMatch(/\bSCAN (?!CONSTANT ROW)/);
       }
+  });
+
+  it('for each value that is sealed anew, by the key of its row', async () => {
+    for (const { table, key } of sealedColumns) {
+      const row = Object.fromEntries(key.map((name) => [name, 'none']));
+      const value = { rowId: `${table}/none`, row, sealed: 'v1.none' };
+      const plans = await plansOf(({ database }) => sealedValues(database).replace(value, 'v1.other'));
+      expect(plans).toContain(`SEARCH ${table} USING `);
+      expect(plans).not.toMatch(/\bSCAN /);
+    }
   });
 
   it('for the credential of each request, one row of each table after the other', async () => {

@@ -4,6 +4,8 @@ import type { Database } from './database.ts';
 /** A sealed value, and the row that it is bound to. */
 export interface SealedValue {
   readonly rowId: string;
+  /** The columns that the row is found by. */
+  readonly row: Readonly<Record<string, string>>;
   readonly sealed: string;
 }
 
@@ -50,19 +52,23 @@ export function sealedValues(database: Database): SealedValues {
             .limit(page)
             .select([...key, column]);
           if (rows.length > 0)
-            return rows.map((row) => ({
+            return rows.map(({ [column]: sealed = '', ...row }) => ({
               rowId: [table, ...key.map((name) => row[name])].join('/'),
-              sealed: row[column] ?? '',
+              row,
+              sealed,
             }));
         }
         return [];
       }),
-    replace: ({ rowId, sealed }, other) =>
+    replace: ({ rowId, row, sealed }, other) =>
       database.write('installation', async (sql) => {
         const [table = ''] = rowId.split('/', 1);
         const place = sealedColumns.find((one) => one.table === table);
-        // The value itself tells its row: it holds a nonce that no other has.
-        if (place) await sql(table).where(place.column, sealed).update(place.column, other);
+        // The value alone would tell its row, as no other has its nonce; but no index leads to it.
+        if (place)
+          await sql(table)
+            .where({ ...row, [place.column]: sealed })
+            .update(place.column, other);
       }),
   };
 }
