@@ -1,10 +1,11 @@
 /** The database of an installation: where it is, and how the commands beside the server open it. */
 import { access } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
 import type { ServerSettings } from '../server-settings/server-settings.ts';
 import { openStore, type Store } from '../store/store.ts';
+import { syncToDisk } from '../sync-to-disk.ts';
 
 /** Where it is; the settings of a server fit. */
 export type Installation = Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'> &
@@ -21,6 +22,19 @@ export async function openInstallation(place: Installation): Promise<Store> {
     migrates: false,
     migrationUrl: place.databaseMigrationUrl ?? undefined,
   });
+}
+
+/**
+ * Has what was committed survive a power cut: SQLite leaves the newest commits to the system. They are in its write-ahead log,
+ * or were brought to the disk before that was begun anew. The database itself is not opened here for that: to close it would
+ * free the locks that this process has on it.
+ */
+export async function syncCommits(place: Installation): Promise<void> {
+  const url = await databaseUrlOf(place);
+  if (!url.startsWith('sqlite:')) return;
+  const log = `${url.slice('sqlite:'.length)}-wal`;
+  await syncToDisk(log);
+  await syncToDisk(dirname(log));
 }
 
 /** As the role that may read and replace all of it. */

@@ -1,10 +1,13 @@
 /** Another master key, while real servers are at work: no request fails, and the old key is of no use afterwards. */
+import { execFile } from 'node:child_process';
 import { watch } from 'node:fs';
 import { copyFile, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import knex from 'knex';
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { withLock } from '../config/config.ts';
+import { findExecutable } from '../runtime/processes/executable.ts';
 import { startServer, temporaryFolder } from '../server-process.ts';
 import { sealedColumns } from '../store/sealed-values.ts';
 import { newDatabase, newMasterKey } from '../test-database.ts';
@@ -150,3 +153,33 @@ async function sealedPlaces(sql: ReturnType<typeof knex>): Promise<string[]> {
   }
   return [...new Set(places)];
 }
+
+test.skipIf(!findExecutable('strace'))(
+  'what is sealed anew in SQLite is on the disk before the old key goes',
+  async () => {
+    const folder = await temporaryFolder();
+    const dataDirectory = join(folder, 'data');
+    const server = await startServer({ folder });
+    await post(server.url, server.key, 'sealed');
+    const [trace, keyFile] = [join(folder, 'trace'), join(dataDirectory, 'master.key')];
+    const script = `
+      import { rotateMasterKey } from ${JSON.stringify(import.meta.resolve('./maintenance.ts'))};
+      await rotateMasterKey(${JSON.stringify({ databaseUrl: null, dataDirectory, masterKeyFile: null })});`;
+    await promisify(execFile)('strace', [
+      ...['--follow-forks', '--decode-fds=path', '--string-limit=4096', '--output', trace],
+      '--trace=pwrite64,write,fsync,fdatasync,rename,renameat,renameat2',
+      ...[process.execPath, '--input-type=module-typescript', '--eval', script],
+    ]);
+    const log = `<${join(dataDirectory, 'service.db-wal')}>`;
+    const events = (await readFile(trace, 'utf8')).split('\n').flatMap((line) => {
+      if (/ rename\w*\(/.test(line)) return line.includes(`"${keyFile}"`) ? ['key'] : [];
+      if (!line.includes(log)) return [];
+      return / p?write(64)?\(/.test(line) ? ['written'] : ['synced'];
+    });
+    const [first, last] = [events.indexOf('key'), events.lastIndexOf('key')];
+    expect(last).toBeGreaterThan(first);
+    const between = events.slice(first, last);
+    expect(between).toContain('written');
+    expect(between.lastIndexOf('synced')).toBeGreaterThan(between.lastIndexOf('written'));
+  },
+);

@@ -6,7 +6,7 @@ import { withLock } from '../config/config.ts';
 import { beginRotation, createSealing, endRotation, idOf, loadMasterKey } from '../identity/identity.ts';
 import type { ServerSettings } from '../server-settings/server-settings.ts';
 import type { SealedValues } from '../store/store.ts';
-import { type Installation, openInstallation } from './installation.ts';
+import { type Installation, openInstallation, syncCommits } from './installation.ts';
 
 /** What was done. */
 export interface MasterKeyRotation {
@@ -34,6 +34,8 @@ export async function rotateMasterKey(
     let resealed = await reseal();
     await sleep(stragglersMs);
     resealed += await reseal();
+    // The key file without the old key is on the disk at once; what is still sealed with it there opened no more.
+    await syncCommits(settings);
     await alone(path, () => endRotation(path, keys));
     // The keys are still in hand here, whatever came in between.
     return { keyFile: path, resealed: resealed + (await reseal()) };
