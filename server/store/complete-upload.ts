@@ -13,7 +13,7 @@ import {
 } from './file-upload-rows.ts';
 import { receiveBytes } from './make-file.ts';
 import { notFound, type Reach } from './reach.ts';
-import type { Storage } from './storage/storage.ts';
+import type { ObjectPlace } from './storage/storage.ts';
 import { insertUpload, type ObjectRow } from './stored-objects.ts';
 
 /** Without a sign of life for so long, whoever was making the file has gone. */
@@ -25,9 +25,12 @@ export async function completeUpload(
   id: string,
   confirm?: () => Promise<void>,
 ): Promise<TaggedFile> {
-  const begun = await parts.database.write('installation', (sql) => begin(sql, parts, reach, id));
+  // Asked for first: within the transaction, whoever holds one connection would wait for another.
+  const current = await parts.storages.current();
+  const begun = await parts.database.write('installation', (sql) => begin(sql, parts, reach, id, current));
   if ('file' in begun) return begun;
-  const { upload, key, storage } = begun;
+  const { upload, key } = begun;
+  const { storage } = current;
   const { filename, purpose, size } = upload;
   let objects: string[] = [];
   let made = false;
@@ -58,15 +61,15 @@ export async function completeUpload(
 interface Begun {
   readonly upload: UploadRow;
   readonly key: string;
-  readonly storage: Storage;
 }
 
 /** The file, where it has been made before. */
 async function begin(
   sql: Knex.Transaction,
-  { storages, clock }: FileParts,
+  { clock }: FileParts,
   reach: Reach,
   id: string,
+  { backend, place }: ObjectPlace,
 ): Promise<Begun | TaggedFile> {
   const now = clock.now().getTime();
   const upload = await lockUpload(sql, reach, id, now);
@@ -78,14 +81,13 @@ async function begin(
   }
   requireOpen(upload, now);
   if (received < size) throw conflict(`The upload has ${received} of its ${size} bytes.`, received);
-  const { storage, backend, place } = await storages.current();
   const key = newId('storedObject');
   // Its room is reserved by its upload.
   await insertUpload(sql, key, spenderFrom(upload), { backend, place, size: 0 }, now);
   await sql<UploadRow>('file_uploads')
     .where({ id })
     .update({ completing_until: now + completingMs });
-  return { upload, key, storage };
+  return { upload, key };
 }
 
 /** One part after the other; each is a sign of life. */

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createLog } from '../log.ts';
@@ -117,6 +118,23 @@ describeStores('What becomes of stored bytes: a sweep', (_store, engine) => {
     const { file } = await store.fileUploads.complete(ada, upload.id);
     expect(file).toMatchObject({ filename: 'b.txt', sha256 });
     await store.files.delete(ada, file.id, false);
+  });
+
+  it('makes files of many uploads at once over few connections', async () => {
+    const few = await openStore(engine.url(), { clock: engine.clock, log, storage, connections: 2 });
+    const begun = ['one', 'two', 'three', 'four'].map(async (bytes) => {
+      const content = Readable.from([Buffer.from(bytes)]);
+      const sha256 = createHash('sha256').update(bytes).digest('hex');
+      const about = { filename: bytes, size: bytes.length, sha256 };
+      const { upload } = await store.fileUploads.create(ada, about, null);
+      await store.fileUploads.append(ada, upload.id, { offset: 0, mostBytes: bytes.length, content });
+      return upload.id;
+    });
+    const ids = await Promise.all(begun);
+    const made = await Promise.all(ids.map((id) => few.fileUploads.complete(ada, id)));
+    expect(made.map(({ file }) => file.filename)).toEqual(['one', 'two', 'three', 'four']);
+    for (const { file } of made) await few.files.delete(ada, file.id, false);
+    await few.close();
   });
 
   it('takes bytes that were lost, once some come again: all files of them have the new ones', async () => {
