@@ -41,7 +41,9 @@ export function s3Storage(bucket: S3Bucket, credentials: S3Credentials | null, f
         body.destroy();
         throw away(new Error(`The object ${key} should have ${size} bytes: ${wholeSizeOf(answer)}.`));
       }
-      return Readable.from(watched(body), { objectMode: false });
+      const bytes = Readable.from(watched(body), { objectMode: false });
+      // Left before its first byte, the generator has not begun, and would end nothing.
+      return bytes.once('close', () => body.destroy());
     },
     async sizeOf(key) {
       const found = await client.send(new HeadObjectCommand(of(key))).catch((error: unknown) => {
@@ -164,18 +166,14 @@ function rangeOf(range: ByteRange | undefined) {
 /** The time counts while bytes are waited for, and not while the reader has enough. */
 async function* watched(stream: Readable): AsyncGenerator<Buffer> {
   const bytes = stream[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      const heard = new AbortController();
-      const silence = setTimeout(silenceMs, 'silence' as const, { signal: heard.signal, ref: false });
-      silence.catch(() => undefined);
-      const next = await Promise.race([asked(bytes.next()), silence]).finally(() => heard.abort());
-      if (next === 'silence') throw away(new Error(`The storage sent nothing for ${silenceMs / 1000} s.`));
-      if (next.done) return;
-      yield next.value;
-    }
-  } finally {
-    stream.destroy();
+  for (;;) {
+    const heard = new AbortController();
+    const silence = setTimeout(silenceMs, 'silence' as const, { signal: heard.signal, ref: false });
+    silence.catch(() => undefined);
+    const next = await Promise.race([asked(bytes.next()), silence]).finally(() => heard.abort());
+    if (next === 'silence') throw away(new Error(`The storage sent nothing for ${silenceMs / 1000} s.`));
+    if (next.done) return;
+    yield next.value;
   }
 }
 

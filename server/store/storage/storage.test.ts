@@ -4,7 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { glob, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect, createServer as createRelay, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -255,6 +255,21 @@ describe.skipIf(!hasS3)('a bucket', () => {
     expect((await buffer(await storage.read(key))).toString()).toBe('first');
   });
 
+  test('is left by whoever never begins to read', async () => {
+    const { credentials, ...bucket } = server.settings;
+    const way = await wayTo(bucket.endpoint ?? '');
+    const storage = s3Storage({ ...bucket, endpoint: way.url }, credentials, fetch);
+    const key = newId('storedObject');
+    // More than fits into what lies between the storage and its reader.
+    await storage.write(key, Readable.from([Buffer.alloc(8 * 1024 * 1024)]));
+    const opened = await Promise.all(Array.from({ length: 20 }, () => storage.read(key)));
+    expect(way.open()).toBeGreaterThanOrEqual(20);
+    for (const bytes of opened) bytes.destroy();
+    // Those that are idle are closed after some seconds.
+    await expect.poll(way.open).toBe(0);
+    await way.close();
+  });
+
   describe('without credentials of its own', () => {
     const profile = 'service-storage-test';
     let home: string;
@@ -435,3 +450,28 @@ describe.skipIf(!hasS3)('a bucket', () => {
     await storage.ping(AbortSignal.timeout(60_000));
   });
 });
+
+/** A way to a server that tells how many connections are open. */
+async function wayTo(endpoint: string) {
+  const { hostname, port } = new URL(endpoint);
+  const open = new Set<Socket>();
+  const way = createRelay((near) => {
+    open.add(near);
+    const far = connect(Number(port), hostname);
+    near.pipe(far).pipe(near);
+    near
+      .on('error', () => undefined)
+      .on('close', () => {
+        open.delete(near);
+        far.destroy();
+      });
+    far.on('error', () => undefined).on('close', () => near.destroy());
+  }).listen(0, '127.0.0.1');
+  await once(way, 'listening');
+  const { port: ownPort } = way.address() as AddressInfo; // it listens on a port
+  return {
+    url: `http://127.0.0.1:${ownPort}`,
+    open: () => open.size,
+    close: () => new Promise((resolve) => way.close(resolve)),
+  };
+}
