@@ -10,6 +10,7 @@ import { createLog } from '../log.ts';
 import { createCursors } from './cursor.ts';
 import type { Database } from './database.ts';
 import { fileRepository } from './files.ts';
+import { heldTransaction, joinsHeld } from './held-transaction.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
 import { objectPath } from './storage/disk.ts';
@@ -152,6 +153,39 @@ describeStores('What becomes of stored bytes: a sweep', (_store, engine) => {
     await store.files.sweep(soon());
     expect(await engine.sql()('stored_objects').pluck('key')).toEqual(keys);
     for (const id of [one, two, ...again]) await store.files.delete(ada, id, false);
+  });
+
+  it('asks for bytes that it may have before whoever keeps the file has begun to write', async () => {
+    const first = await upload('twice');
+    const storages = storagesOf(database, storage);
+    const asked: unknown[] = [];
+    const files = fileRepository({
+      ...{ clock: engine.clock, cursors: createCursors(''), log, database: joinsHeld(database) },
+      storages: {
+        ...storages,
+        async of(place) {
+          const found = await storages.of(place);
+          const sizeOf = (key: string) => {
+            asked.push(heldTransaction());
+            return found.sizeOf(key);
+          };
+          return { ...found, sizeOf };
+        },
+      },
+    });
+    const input = { filename: 'a.txt', purpose: 'general' as const, metadata: {}, apiKeyId: null };
+    const content = Readable.from([Buffer.from('twice')]);
+    const received = await files.receive(ada, { ...input, mostBytes: null, content });
+    const request = { principalId: ada.userId, userId: ada.userId, key: 'k', fingerprint: 'f' };
+    let again = '';
+    const keep = async () => {
+      again = (await received.keep()).file.id;
+    };
+    await store.keptRequests.once(request, keep, () => null);
+    await received.leave();
+    expect(asked).toEqual([null]);
+    expect(await keysOf([first, again])).toHaveLength(1);
+    for (const id of [first, again]) await store.files.delete(ada, id, false);
   });
 
   const keysOf = (ids: readonly string[]): Promise<string[]> =>

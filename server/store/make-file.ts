@@ -12,7 +12,14 @@ import { mediaTypeOf, sampleBytes } from './media-type.ts';
 import type { Spender } from './meter.ts';
 import type { Reach } from './reach.ts';
 import type { Storage } from './storage/storage.ts';
-import { keepObject, type Looked, type ObjectRow, renewUpload, uploadPatienceMs } from './stored-objects.ts';
+import {
+  keepObject,
+  keptObject,
+  type Looked,
+  type ObjectRow,
+  renewUpload,
+  uploadPatienceMs,
+} from './stored-objects.ts';
 import { nameKey } from './user-row.ts';
 
 /** Bytes that are to become a file, and the object that is reserved for them. */
@@ -51,11 +58,12 @@ export async function receiveBytes(
     const measured = measure(arriving.content, arriving.maxBytes, () => renew(parts, key));
     await storage.write(key, measured.bytes);
     const found = await measured.result(input.filename);
+    const looked = await lookAhead(parts, arriving.spender, found);
     return {
       sha256: found.sha256,
       leave,
       async keep() {
-        const row = await makeFile(parts, reach, arriving, found);
+        const row = await makeFile(parts, reach, arriving, found, looked);
         objectKey = row.object_key;
         return tagged(row);
       },
@@ -66,8 +74,27 @@ export async function receiveBytes(
   }
 }
 
-async function makeFile(parts: FileParts, reach: Reach, arriving: Arriving, found: Found): Promise<FileRow> {
-  const looked = new Map<string, boolean>();
+/**
+ * A storage may take a minute to say nothing, and whoever keeps the file may hold a transaction by then, for which all
+ * that write would wait.
+ */
+async function lookAhead(
+  parts: FileParts,
+  { organizationId }: Spender,
+  { sha256, size }: Found,
+): Promise<Map<string, boolean>> {
+  const kept = await parts.database.read('installation', (sql) => keptObject(sql, organizationId, sha256));
+  return new Map(kept && [[kept.key, await isThere(parts, kept, size)]]);
+}
+
+/** What has been kept since it was looked for is looked at here: its storage took it a moment ago. */
+async function makeFile(
+  parts: FileParts,
+  reach: Reach,
+  arriving: Arriving,
+  found: Found,
+  looked: Map<string, boolean>,
+): Promise<FileRow> {
   for (;;) {
     const made = await tryToMake(parts, reach, arriving, found, looked);
     if ('id' in made) return made;
@@ -88,7 +115,7 @@ async function isThere({ storages, log }: FileParts, object: ObjectRow, size: nu
   return false;
 }
 
-/** Answers with an object of the same bytes where it has to be looked at first, outside of the transaction. */
+/** Answers with an object of the same bytes where it has to be looked at first, outside of this transaction. */
 async function tryToMake(
   { database, clock }: FileParts,
   reach: Reach,

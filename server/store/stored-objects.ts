@@ -71,10 +71,7 @@ export async function keepObject(
     .first();
   if (!upload) throw new Problem('request_timeout', 'The upload took too long; send it again.');
   const { organization_id } = upload;
-  const kept = await sql<ObjectRow>('stored_objects')
-    .where({ organization_id, sha256, state: 'kept' })
-    .forUpdate()
-    .first();
+  const kept = await keptObject(sql, organization_id, sha256).forUpdate();
   const isThere = kept && looked.get(kept.key);
   if (kept && isThere === undefined) return kept;
   const leaving = { state: 'leaving', expires_at: now } as const;
@@ -89,6 +86,11 @@ export async function keepObject(
     .update({ state: 'kept', sha256, size, expires_at: null });
   if (kept) await sql('files').where({ object_key: kept.key }).update({ object_key: key });
   return key;
+}
+
+/** Under which an organization keeps these bytes. */
+export function keptObject(sql: Knex, organization_id: string, sha256: string) {
+  return sql<ObjectRow>('stored_objects').where({ organization_id, sha256, state: 'kept' }).first();
 }
 
 /** Marks an object that no file needs any more. The file that did is gone by now; whether it went is answered. */
