@@ -24,7 +24,7 @@ async function takeIn({ name, bytes }: SampleFile, embedder: Embedder | null): P
   const pieces = async function* () {
     yield bytes;
   };
-  const { chunks } = await parsers.parse(pieces(), { name, charset: null }, chunking, signal);
+  const { chunks } = await parsers.parse('bench', pieces(), { name, charset: null }, chunking, signal);
   await embedder?.embed(chunks.map(embeddedText), signal);
   return chunks.length;
 }

@@ -1,8 +1,11 @@
 /** What stands in uploaded files, as it is read for whoever asks: how many at once, and what is kept of failures. */
+import { Readable } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
+import { createLog } from '../log.ts';
 import { cpuMsOf } from '../test-cpu.ts';
 import { createFileTexts } from './file-texts.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
+import { createParsers } from './parsing/parsers.ts';
 
 const wanted = { offset: 0, limit: 100, waitMs: 20_000 };
 
@@ -11,12 +14,12 @@ function textsOf(parse: (name: string) => Promise<string>) {
   const asked: string[] = [];
   const fileTexts = createFileTexts({
     file: async (id) => ({
-      ...{ organizationId: 'org', filename: id, size: 1, sha256: id },
+      ...{ organizationId: organizationOf(id), filename: id, size: 1, sha256: id },
       read: async () => ReadableStream.from<Uint8Array>([]),
     }),
     texts: { find: async () => null, keep: async () => 'text' },
     parsers: {
-      async parse(_content, { name }) {
+      async parse(_organization, _content, { name }) {
         asked.push(name ?? '');
         const text = await parse(name ?? '');
         return { document: { mediaType: 'text/plain', text, pages: null, blocks: [] }, chunks: [] };
@@ -26,6 +29,9 @@ function textsOf(parse: (name: string) => Promise<string>) {
   onTestFinished(() => fileTexts.close());
   return { find: (id: string) => fileTexts.find(id, wanted), asked };
 }
+
+/** Ten files each: more of one are refused. */
+const organizationOf = (name: string) => `org-${Math.floor(Number(/\d+/.exec(name)?.[0] ?? 1000) / 10)}`;
 
 const names = (count: number) => Array.from({ length: count }, (_, at) => `file-${at}.pdf`);
 
@@ -61,6 +67,48 @@ test('more than a hundred that are being read at once are refused', async () => 
   released.resolve('Done.');
   await Promise.all(reading);
   expect(await find('more.pdf')).toMatchObject({ text: 'Done.' });
+});
+
+test('an organization that has ten being read is refused more, and no other is', async () => {
+  const released = Promise.withResolvers<string>();
+  const { find } = textsOf(() => released.promise);
+  const reading = names(10).map(find);
+  await expect(find('more-7.pdf')).rejects.toMatchObject({ code: 'overloaded' });
+  reading.push(find('file-10.pdf'));
+  released.resolve('Done.');
+  await Promise.all(reading);
+  expect(await find('more-7.pdf')).toMatchObject({ text: 'Done.' });
+});
+
+test('a file waits for one of another organization, however many that one has brought', async () => {
+  const parsers = createParsers({ processes: 1, log: createLog('silent') });
+  const asked = Promise.withResolvers<void>();
+  const begun: string[] = [];
+  const fileTexts = createFileTexts({
+    file: async (id) => ({
+      ...{ organizationId: id.slice(0, 1), filename: id, size: 1, sha256: id },
+      async read() {
+        begun.push(id);
+        await asked.promise;
+        return Readable.from([Buffer.from(`This is ${id}.`)]);
+      },
+    }),
+    texts: { find: async () => null, keep: async () => 'text' },
+    parsers,
+  });
+  onTestFinished(async () => {
+    await fileTexts.close();
+    await parsers.close();
+  });
+  const patient = { ...wanted, waitMs: 100_000 };
+  const many = ['a1.txt', 'a2.txt', 'a3.txt', 'a4.txt'].map((id) => fileTexts.find(id, patient));
+  await expect.poll(() => begun).toHaveLength(1);
+  const short = fileTexts.find('b.txt', patient);
+  await expect.poll(() => fileTexts.queue().waiting).toBe(5);
+  asked.resolve();
+  expect(await short).toMatchObject({ text: 'This is b.txt.' });
+  await Promise.all(many);
+  expect(begun).toEqual(['a1.txt', 'a2.txt', 'b.txt', 'a3.txt', 'a4.txt']);
 });
 
 test('however many lines a text has, a part of it is found without an object for each', async () => {

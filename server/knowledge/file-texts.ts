@@ -41,6 +41,11 @@ export interface FileTextsOptions {
   readonly parsers: Pick<Parsers, 'parse'>;
 }
 
+interface Reading {
+  readonly organizationId: string;
+  readonly document: Promise<ParsedDocument>;
+}
+
 /** How long a failure is told to whoever asks again, before the file is read once more. */
 const failureMs = 60_000;
 
@@ -50,19 +55,27 @@ const mostFailures = 1000;
 /** More at once are refused: each waits with an answer that somebody wants. */
 const mostAtOnce = 100;
 
+/** Nor may one organization alone have all of them. */
+const mostOfOne = 10;
+
 /** What is larger is no document: its bytes would only be sent to a process that is killed for them. */
 const mostBytes = 256 * 1024 * 1024;
 
 export function createFileTexts({ file, texts, parsers }: FileTextsOptions): FileTexts {
   const stopping = new AbortController();
-  const reading = new Map<string, Promise<ParsedDocument>>();
+  const reading = new Map<string, Reading>();
   const failures = rememberedFailures();
 
-  const begin = (name: string, work: () => Promise<ParsedDocument>): Promise<ParsedDocument> => {
-    if (reading.size >= mostAtOnce)
+  const begin = (
+    name: string,
+    organizationId: string,
+    work: () => Promise<ParsedDocument>,
+  ): Promise<ParsedDocument> => {
+    const own = [...reading.values()].filter((one) => one.organizationId === organizationId);
+    if (reading.size >= mostAtOnce || own.length >= mostOfOne)
       throw new Problem('overloaded', 'Too many files are being read; ask again in a moment.');
     const begun = work();
-    reading.set(name, begun);
+    reading.set(name, { organizationId, document: begun });
     begun
       .catch((error: unknown) => {
         if (error instanceof ParseFailure) failures.remember(name, error);
@@ -81,7 +94,7 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
       const name = Object.values(bytes).join(' ');
       const failure = failures.find(name);
       if (failure) throw unreadable(failure);
-      const work = reading.get(name) ?? begin(name, () => read(found, bytes));
+      const work = reading.get(name)?.document ?? begin(name, organizationId, () => read(found, bytes));
       const document = await inTime(work, wanted.waitMs).catch((error: unknown) => {
         throw error instanceof ParseFailure ? unreadable(error) : error;
       });
@@ -91,7 +104,7 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
     async close() {
       stopping.abort(new Error('The server stops.'));
       failures.close();
-      await Promise.allSettled(reading.values());
+      await Promise.allSettled([...reading.values()].map(({ document }) => document));
     },
   };
 
@@ -101,7 +114,13 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
         'too_large',
         `Only files of at most ${mostBytes / 1024 / 1024} MB are read; save it in parts.`,
       );
-    const { document } = await parsers.parse(contentOf(found), claimsOf(found), null, stopping.signal);
+    const { document } = await parsers.parse(
+      bytes.organizationId,
+      contentOf(found),
+      claimsOf(found),
+      null,
+      stopping.signal,
+    );
     await texts.keep(bytes, document, codePointsOf(document.text));
     return document;
   }

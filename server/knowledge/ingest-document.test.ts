@@ -51,7 +51,7 @@ function occupy(): () => Promise<void> {
     yield Buffer.from('x');
     await new Promise((resolve) => stuck.signal.addEventListener('abort', resolve));
   }
-  const held = parsers.parse(never(), { name: 'a.txt', charset: null }, null, stuck.signal);
+  const held = parsers.parse('org', never(), { name: 'a.txt', charset: null }, null, stuck.signal);
   const gone = expect(held).rejects.toThrow('enough');
   return async () => {
     stuck.abort(new Error('enough'));

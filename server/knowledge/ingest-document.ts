@@ -79,11 +79,11 @@ async function read<Item extends IngestedItem>(
   const kept = await texts.find<ParsedDocument>(bytes);
   if (kept) {
     await records.reach(item, 'chunk');
-    const chunks = await parsers.chunk(kept.content, item.chunking, signal);
+    const chunks = await parsers.chunk(item.organizationId, kept.content, item.chunking, signal);
     return { textId: kept.id, document: kept.content, chunks };
   }
   const { document, chunks } = await parsers
-    .parse(source.read(), source, item.chunking, signal)
+    .parse(item.organizationId, source.read(), source, item.chunking, signal)
     .catch(refuseForNow);
   const textId = await texts.keep(bytes, document, codePointsOf(document.text));
   return { textId, document, chunks };

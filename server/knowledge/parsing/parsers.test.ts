@@ -35,7 +35,7 @@ async function* once(bytes: Uint8Array | string): AsyncGenerator<Uint8Array> {
 }
 
 const read = (bytes: Uint8Array | string, name: string, by = parsers, charset: string | null = null) =>
-  by.parse(once(bytes), { name, charset }, chunking, never);
+  by.parse('org', once(bytes), { name, charset }, chunking, never);
 
 const sections: TestSection[] = [
   {
@@ -261,8 +261,14 @@ test('a small text of very many passages is refused', async () => {
     code: 'too_large',
     message: expect.stringContaining('60000 passages'),
   });
-  const { document } = await parsers.parse(once(headings), { name: 'x.md', charset: null }, null, never);
-  await expect(parsers.chunk(document, chunking, never)).rejects.toMatchObject({ code: 'too_large' });
+  const { document } = await parsers.parse(
+    'org',
+    once(headings),
+    { name: 'x.md', charset: null },
+    null,
+    never,
+  );
+  await expect(parsers.chunk('org', document, chunking, never)).rejects.toMatchObject({ code: 'too_large' });
   expect((await read(headings.slice(0, -6), 'x.md')).chunks).toHaveLength(60_000);
 });
 
@@ -275,7 +281,13 @@ test('of very many short paragraphs neighbours become one, and nothing is lost',
     chunks.map((one) => one.text.replaceAll(/\s/g, '').length).reduce((sum, one) => sum + one),
   ).toBeGreaterThan(399_999);
   // Headings stay what they are: more than a document has are refused, also where nothing is cut.
-  const headings = parsers.parse(once('# a\n'.repeat(200_001)), { name: 'x.md', charset: null }, null, never);
+  const headings = parsers.parse(
+    'org',
+    once('# a\n'.repeat(200_001)),
+    { name: 'x.md', charset: null },
+    null,
+    never,
+  );
   await expect(headings).rejects.toMatchObject({
     code: 'too_large',
     message: expect.stringContaining('200000 headings'),
@@ -335,8 +347,14 @@ test('what nobody wants any more is stopped in its middle, and waits for nobody'
     sent.resolve();
   };
   const [first, second] = [new AbortController(), new AbortController()];
-  const reading = parsers.parse(long(), { name: 'x.csv', charset: null }, chunking, first.signal);
-  const waiting = parsers.parse(once('# Next'), { name: 'x.md', charset: null }, chunking, second.signal);
+  const reading = parsers.parse('org', long(), { name: 'x.csv', charset: null }, chunking, first.signal);
+  const waiting = parsers.parse(
+    'org',
+    once('# Next'),
+    { name: 'x.md', charset: null },
+    chunking,
+    second.signal,
+  );
   second.abort(reason);
   await expect(waiting).rejects.toBe(reason);
   await sent.promise;

@@ -18,16 +18,23 @@ export interface Parsed {
   readonly chunks: Chunk[];
 }
 
+/** Whoever waits for a process takes turns by `organizationId`: one that brings much holds up itself. */
 export interface Parsers {
   /** Throws `ParseFailure`, or what reading the bytes throws. */
   parse(
+    organizationId: string,
     bytes: AsyncIterable<Uint8Array>,
     claims: DocumentClaims,
     chunking: Chunking | null,
     signal: AbortSignal,
   ): Promise<Parsed>;
   /** Cuts what was read before. */
-  chunk(document: ParsedDocument, chunking: Chunking, signal: AbortSignal): Promise<Chunk[]>;
+  chunk(
+    organizationId: string,
+    document: ParsedDocument,
+    chunking: Chunking,
+    signal: AbortSignal,
+  ): Promise<Chunk[]>;
   close(): Promise<void>;
 }
 
@@ -68,32 +75,45 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
   const limits = { ...defaultLimits, ...given };
   const idle: ChildProcess[] = [];
   const all = new Set<ChildProcess>();
-  const waiting: (() => void)[] = [];
+  /** By organization, the one whose turn is next first. */
+  const waiting = new Map<string, (() => void)[]>();
   let busy = 0;
   let idleTimer: NodeJS.Timeout | undefined;
 
-  const enter = async (signal: AbortSignal): Promise<void> => {
+  const enter = async (organizationId: string, signal: AbortSignal): Promise<void> => {
     signal.throwIfAborted();
     if (busy < processes) busy += 1;
-    else await turn(signal);
+    else await turn(organizationId, signal);
   };
   /** Who is not wanted any more does not wait for those before it. */
-  const turn = (signal: AbortSignal): Promise<void> => {
+  const turn = (organizationId: string, signal: AbortSignal): Promise<void> => {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const own = waiting.get(organizationId) ?? [];
     const goAway = (): void => {
-      waiting.splice(waiting.indexOf(begins), 1);
+      own.splice(own.indexOf(begins), 1);
+      if (own.length === 0) waiting.delete(organizationId);
       reject(signal.reason);
     };
     const begins = (): void => {
       signal.removeEventListener('abort', goAway);
       resolve();
     };
-    waiting.push(begins);
+    own.push(begins);
+    waiting.set(organizationId, own);
     signal.addEventListener('abort', goAway, { once: true });
     return promise;
   };
+  const nextInTurn = (): (() => void) | undefined => {
+    const [first] = waiting;
+    if (!first) return undefined;
+    const [organizationId, own] = first;
+    const next = own.shift();
+    waiting.delete(organizationId);
+    if (own.length > 0) waiting.set(organizationId, own);
+    return next;
+  };
   const leave = (): void => {
-    const next = waiting.shift();
+    const next = nextInTurn();
     if (next) next();
     else busy -= 1;
     clearTimeout(idleTimer);
@@ -111,8 +131,12 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
     });
     return child;
   };
-  const work = async (requests: AsyncIterable<ParsingRequest>, signal: AbortSignal): Promise<Parsed> => {
-    await enter(signal);
+  const work = async (
+    organizationId: string,
+    requests: AsyncIterable<ParsingRequest>,
+    signal: AbortSignal,
+  ): Promise<Parsed> => {
+    await enter(organizationId, signal);
     const child = idle.pop() ?? begin();
     try {
       const answer = await asked(child, requests, limits, signal);
@@ -127,10 +151,10 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
     }
   };
   return {
-    parse: (bytes, { name, charset }, chunking, signal) =>
-      work(requestsOf(bytes, { kind: 'parse', claims: { name, charset }, chunking }), signal),
-    chunk: async (document, chunking, signal) =>
-      (await work(requestsOf([], { kind: 'chunk', document, chunking }), signal)).chunks,
+    parse: (organizationId, bytes, { name, charset }, chunking, signal) =>
+      work(organizationId, requestsOf(bytes, { kind: 'parse', claims: { name, charset }, chunking }), signal),
+    chunk: async (organizationId, document, chunking, signal) =>
+      (await work(organizationId, requestsOf([], { kind: 'chunk', document, chunking }), signal)).chunks,
     async close() {
       clearTimeout(idleTimer);
       const gone = [...all].map((child) => once(child, 'exit'));
