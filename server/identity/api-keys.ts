@@ -21,7 +21,10 @@ export interface ApiKeys {
     change: ApiKeyUpdate,
     ifMatch?: string | undefined,
   ): Promise<TaggedApiKey>;
-  /** Another secret; the old one is good for a while if asked for, or where the key renews itself. Throws `scope_required` as `update`. */
+  /**
+   * Another secret; the old one is good for a while if asked for, or where the key renews itself. Throws `scope_required` as
+   * `update`.
+   */
   rotate(
     principal: Principal,
     id: string,
@@ -38,7 +41,10 @@ export interface ApiKeys {
   settled(): Promise<void>;
 }
 
-/** What lost the answer with its new secret can ask for it again with the old one: that is checked before what was answered. */
+/**
+ * Who lost the answer with the new secret can ask for it again with the old one: a credential is checked before any kept
+ * answer is looked for.
+ */
 const leastOwnGraceSeconds = 300;
 
 export function createApiKeys(

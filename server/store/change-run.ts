@@ -85,9 +85,9 @@ export async function applyChange(
   const { events, status = run.status, messages = [], usage = noUsage, cost = 0, steps = 0, end } = change;
   const written = messages.map((message) => ({ ...message, run_id: run.id }));
   const { before } = change;
-  const room =
-    before === undefined ? undefined : await makeRoomBefore(sql, session.id, before, written.length);
-  await insertMessages(sql, { ...run, ...room }, written, now, room?.after);
+  const room = before === undefined ? null : await makeRoomBefore(sql, session.id, before, written.length);
+  const { run_number, after } = room ?? { run_number: run.run_number, after: undefined };
+  await insertMessages(sql, { ...run, run_number }, written, now, after);
   const last_event_id = await insertEvents(sql, run, events, now);
   if (end)
     tellWorkspace(sql, { sessionId: session.id, workspaceId: session.workspace_id }, [toldEnd(end)], now);

@@ -80,7 +80,7 @@ export function requireFilesHere(
   );
 }
 
-/** What is there that is no file of ours. */
+/** Something else is in the place of a file. */
 const other = { present: '' };
 
 interface Refused {

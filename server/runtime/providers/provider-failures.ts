@@ -180,8 +180,8 @@ function lengthsOf(words: string): string {
 }
 
 /**
- * As Anthropic, OpenAI with its like, Google, llama.cpp, xAI, Kimi, Copilot and vLLM say it; the more exact ones come first. The digits have a bound: of many
- * without end each would be tried as the first.
+ * As Anthropic, OpenAI with its like, Google, llama.cpp, xAI, Kimi, Copilot and vLLM say it; the more exact ones come first.
+ * The digits have a bound: of many without end each would be tried as the first.
  */
 const lengths = [
   /(?<prompt>\d{1,12}) tokens > (?<window>\d{1,12})/,
