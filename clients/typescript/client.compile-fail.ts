@@ -48,6 +48,10 @@ export async function wrongCalls(client: ServiceClient): Promise<void> {
   (await client.DELETE('/api/v1/sessions/{session_id}', { params })).data.id;
   // @ts-expect-error Text is not JSON: it has to be read as text.
   (await client.GET('/metrics')).data.length;
+  // @ts-expect-error Nor are lines of JSON.
+  (await client.GET('/api/v1/audit/logs/export')).data.length;
+  // @ts-expect-error No call follows a redirect, which would lead the credential elsewhere.
+  await client.GET('/api/v1/sessions', { redirect: 'follow' });
   // @ts-expect-error Only lists have pages.
   void paginate((page) => client.GET('/api/v1/users/me', { params: { query: page } }));
   // @ts-expect-error The query of a stream lacks its prompt.

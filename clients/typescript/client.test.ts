@@ -59,6 +59,39 @@ test('a token function is asked for each request', async () => {
   ]);
 });
 
+test('a token function is asked for each attempt, and what it throws is thrown', async () => {
+  const tokens = ['token-1', 'token-2'];
+  const { client, server } = await talk((_, response) => sendProblem(response, 429, 'rate_limited'), {
+    async token() {
+      const [next] = tokens.splice(0, 1);
+      if (next === undefined) throw new RangeError('Log in again.');
+      return next;
+    },
+  });
+  await expect(client.GET('/health')).rejects.toThrow(new RangeError('Log in again.'));
+  expect(server.received.map(({ headers }) => headers.authorization)).toEqual([
+    'Bearer token-1',
+    'Bearer token-2',
+  ]);
+});
+
+test.each([301, 302, 303, 307, 308])('a redirect by %i is followed by no call', async (status) => {
+  const { client, server } = await talk((request, response) => {
+    if (request.url === '/elsewhere') return sendJson(response, 200, { data: [] });
+    response.writeHead(status, { Location: `${server.url}/elsewhere?of=anybody` }).end();
+  });
+  const headers = { 'x-api-key': 'sk-mine' };
+  const refused = { status, code: 'unrecognized_answer' };
+  const error = await errorOf(client.POST('/api/v1/sessions', { body: {}, headers }));
+  expect(error).toMatchObject(refused);
+  expect(error.message).toContain(`The answer is a redirect to ${server.url} that is not followed`);
+  expect(await errorOf(client.GET('/api/v1/sessions', { headers }))).toMatchObject(refused);
+  expect(server.received.map(({ method, url }) => `${method} ${url}`)).toEqual([
+    'POST /api/v1/sessions',
+    'GET /api/v1/sessions',
+  ]);
+});
+
 test('a credential given for one request is the only one sent', async () => {
   const { client, server } = await talk((_, response) => sendJson(response, 200, {}), { token: 'sk-mine' });
   await client.GET('/health', { headers: { Authorization: 'Bearer other' } });

@@ -10,17 +10,17 @@ import createClient, {
 import { callOf, serviceErrorOf, unexpectedForm } from './errors.ts';
 import type { paths } from './generated/api.ts';
 import { RepeatableRequest } from './repeatable-request.ts';
-import { policyOf, type RetryPolicy, type Send, withRetries } from './retries.ts';
+import { policyOf, type RetryPolicy, type Send, type Token, withRetries } from './retries.ts';
 
 /** Where the service is, and how to speak to it. */
 export interface ClientOptions {
   /** The address of the server, for instance `http://127.0.0.1:8090`. */
   readonly baseUrl: string;
   /**
-   * An access token or an API key; a function is asked before each request, so that it can renew the token. To renew
+   * An access token or an API key; a function is asked before each attempt, so that it can renew the token. To renew
    * it, it calls with another client, which has no token, or it would ask itself.
    */
-  readonly token?: string | (() => string | Promise<string>);
+  readonly token?: Token;
   /** Instead of the global `fetch`. A `ConnectionError` of its own is thrown as it is, and the call not repeated. */
   readonly fetch?: Send;
   /** How calls are repeated; what is not given is 4 times, after 250 ms at first, and with waits of 30 s at the most. */
@@ -50,7 +50,7 @@ type ParseAs = 'json' | keyof Forms;
 // where to: the client checks the address and the ids of its paths.
 type Options<Op> = Omit<
   FetchOptions<Op>,
-  'parseAs' | 'headers' | 'fetch' | 'middleware' | 'baseUrl' | 'pathSerializer'
+  'parseAs' | 'headers' | 'fetch' | 'middleware' | 'baseUrl' | 'pathSerializer' | 'redirect'
 >;
 type OptionsByPath<M extends Method> = { [P in PathOf<M> & keyof paths]: Options<Operation<P, M>> };
 // Interfaces, so that the compiler looks at the path of a call alone: the options of all paths at once are too many.
@@ -77,7 +77,9 @@ type Rest<Given, As extends ParseAs> =
   Record<never, never> extends Given ? [init?: Init<Given, As>] : [init: Init<Given, As>];
 
 type Success<Op> = Op extends { responses: infer R } ? R[keyof R & (200 | 201 | 202 | 204)] : never;
-type Json<Response> = Response extends { content: infer C } ? C[keyof C & `${string}json`] : undefined;
+type Json<Response> = Response extends { content: infer C }
+  ? C[keyof C & `${string}${'/' | '+'}json`]
+  : undefined;
 type Data<Op, As extends ParseAs> = As extends keyof Forms ? Forms[As] : Json<Success<Op>>;
 
 /** A success: the body as the contract describes it, and the response for its headers. */
@@ -108,9 +110,9 @@ export function createServiceClient(options: ClientOptions): ServiceClient {
     headers: options.headers ?? {},
     pathSerializer: serializePath,
     Request: RepeatableRequest,
-    fetch: withRetries(options.fetch ?? ((request) => fetch(request)), retries),
+    fetch: withRetries(options.fetch ?? ((request) => fetch(request)), retries, options.token),
   });
-  client.use(authorize(options.token), mergePatch, refuse);
+  client.use(mergePatch, refuse);
   // The same functions; their type says that failures are thrown, as `refuse` does.
   const { GET, PUT, POST, PATCH, DELETE } = client as unknown as ServiceClient;
   return { GET, PUT, POST, PATCH, DELETE, retries };
@@ -128,18 +130,6 @@ function serializePath(path: string, parameters: Record<string, unknown>): strin
     if (/^\.{0,2}$/.test(String(value)))
       throw new TypeError(`${name} is "${String(value)}", which cannot stand in ${path}.`);
   return defaultPathSerializer(path, parameters);
-}
-
-/** A credential that the caller set for one request stays: two in one request are refused. */
-function authorize(token: ClientOptions['token']): Middleware {
-  return {
-    async onRequest({ request }) {
-      if (token === undefined || request.headers.has('Authorization') || request.headers.has('x-api-key'))
-        return;
-      const credential = typeof token === 'string' ? token : await token();
-      request.headers.set('Authorization', `Bearer ${credential}`);
-    },
-  };
 }
 
 /** Every PATCH of the contract that has JSON is a merge patch; openapi-fetch calls all that it sends plain JSON. */

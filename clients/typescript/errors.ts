@@ -144,10 +144,17 @@ function titleOf({ status, statusText }: Response): string {
   return statusText || `HTTP ${status}`;
 }
 
-function formOf({ headers, status, type }: Response): string {
+function formOf({ headers, status, type, url }: Response): string {
   // Browsers show nothing of one that they do not follow.
-  if (type === 'opaqueredirect' || (status >= 300 && status < 400)) return 'a redirect that is not followed';
+  if (type === 'opaqueredirect' || (status >= 300 && status < 400))
+    return `a redirect${placeOf(headers.get('Location'), url)} that is not followed`;
   return headers.get('Content-Type')?.split(';', 1)[0]?.trim() || 'without a content type';
+}
+
+/** Where a redirect leads, and no more of that than the host: the rest may be private. */
+function placeOf(location: string | null, from: string): string {
+  const base = from || undefined;
+  return location !== null && URL.canParse(location, base) ? ` to ${new URL(location, base).origin}` : '';
 }
 
 function requestIdOf(headers: Headers): string | null {

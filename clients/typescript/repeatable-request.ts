@@ -1,10 +1,15 @@
-/** A request that can be sent again, and holds no files for that: the caller has them anyway. */
+/** A request that can be sent again, and holds no files for that: the caller has them anyway. It follows no redirect. */
 
 /**
- * Whoever may follow redirects keeps all that is sent, for the case that it has to be sent elsewhere: Node does, and with
- * 'manual' too. Cloudflare Workers have no 'error'; there a redirect comes back as an answer, which is no success.
+ * A redirect comes back as an answer, which is no success. Followed, a POST would become a GET, whose list passes for
+ * what was made, and `x-api-key` would go to whatever host it names.
  */
-const atOneAddress = { redirect: mayRefuseRedirects() ? 'error' : 'manual' } as const;
+const atOneAddress = { redirect: 'manual' } as const;
+/**
+ * Whoever may be sent elsewhere keeps all that is sent for the case: Node does, and with 'manual' too. Cloudflare Workers
+ * have no 'error'.
+ */
+const withoutKeeping = mayRefuseRedirects() ? ({ redirect: 'error' } as const) : atOneAddress;
 
 function mayRefuseRedirects(): boolean {
   try {
@@ -27,7 +32,11 @@ export class RepeatableRequest extends Request {
     const source = body instanceof Blob || body instanceof FormData ? body : null;
     const isOnce = body instanceof ReadableStream;
     const isLarge = isOnce || source !== null;
-    super(input, { ...rest, ...(source === null && { body }), ...(isLarge && atOneAddress) });
+    super(input, {
+      ...rest,
+      ...(source === null && { body }),
+      ...(isLarge ? withoutKeeping : atOneAddress),
+    });
     this.#source = source;
     this.isOnce = isOnce;
   }

@@ -18,6 +18,9 @@ const defaultRetries: RetryPolicy = { limit: 4, baseDelayMs: 250, maxDelayMs: 30
 /** Sends one request. */
 export type Send = (request: Request) => Promise<Response>;
 
+/** An access token or an API key, or what gives one: a wait may outlive a token, so that it is asked for each attempt. */
+export type Token = string | (() => string | Promise<string>);
+
 /** What an attempt gave: an answer, or what the network said instead, in the middle of one if it was begun. */
 type Outcome = { readonly response: Response } | { readonly failure: unknown; readonly begun: boolean };
 
@@ -61,12 +64,15 @@ export function policyOf(given: Partial<RetryPolicy>): RetryPolicy {
 }
 
 /** Wraps `send` so that it repeats by the policy. Network failures leave it as `ConnectionError`. */
-export function withRetries(send: Send, policy: RetryPolicy): Send {
+export function withRetries(send: Send, policy: RetryPolicy, token?: Token): Send {
   return async (given) => {
     // Where no types say that it cannot be, a call may bring a `Request` of its own.
     const request = given instanceof RepeatableRequest ? given : new RepeatableRequest(given);
+    // A credential that the caller set for one request stays: two in one request are refused.
+    const hasOwnCredential = request.headers.has('Authorization') || request.headers.has('x-api-key');
     for (let attempt = 0; ; attempt += 1) {
       const isLast = attempt >= policy.limit || request.isOnce;
+      if (!hasOwnCredential) await authorize(request, token);
       const outcome = await outcomeOf(send, request, isLast);
       request.signal.throwIfAborted();
       const delay = isLast ? null : await delayBeforeNext(request, outcome, attempt, policy);
@@ -76,6 +82,11 @@ export function withRetries(send: Send, policy: RetryPolicy): Send {
       await sleep(delay, request.signal);
     }
   };
+}
+
+async function authorize({ headers }: Request, token: Token | undefined): Promise<void> {
+  if (token === undefined) return;
+  headers.set('Authorization', `Bearer ${typeof token === 'string' ? token : await token()}`);
 }
 
 /** The wait before a repetition: exponential, of which the upper half is chance, so that clients do not come in step. */

@@ -96,7 +96,6 @@ export function mcpServerJourneys(target: () => Target): void {
       refusal(
         visitor.GET('/api/v1/mcp/oauth/callback', {
           params: { query },
-          redirect: 'manual',
           ...preferring(302),
         }),
       );
