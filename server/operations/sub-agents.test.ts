@@ -367,7 +367,7 @@ test('is found again by its run where the database had too much to do to tell of
   const reading = vi.spyOn(transcript, 'readEvents').mockImplementation(async (runId, ...more) => {
     if (refused > 0 || agent() === undefined || runId !== agent()) return read(runId, ...more);
     refused += 1;
-    throw new Problem('overloaded', 'The database has more to do than it can; try again in a moment.');
+    throw new Problem('database_unavailable', 'Too many requests wait for a connection to the database.');
   });
   onTestFinished(() => reading.mockRestore());
   const body = { prompt: 'Go.' };

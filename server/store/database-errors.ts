@@ -48,7 +48,11 @@ export function problemOf(error: unknown): unknown {
     });
   if (isOrphan(error, code))
     return new Problem('not_found', 'What this belongs to was deleted in the meantime.', { cause: error });
-  if (error.name === 'KnexTimeoutError') return crowded();
+  // The database may well answer: others have all the connections. What knex says of that speaks of our code.
+  if (error.name === 'KnexTimeoutError')
+    return crowded(
+      'A pool had no connection free for ten seconds; on PostgreSQL, SERVICE_DATABASE_CONNECTIONS says how many it may have.',
+    );
   if (isUnavailable(error, code))
     return new Problem('database_unavailable', 'The database does not answer; try again in a moment.', {
       headers: { 'Retry-After': '2' },
@@ -57,17 +61,15 @@ export function problemOf(error: unknown): unknown {
   return error;
 }
 
-/** The database may well answer: others have all the connections. What knex says of that speaks of our code. */
-function crowded(): Problem {
+/**
+ * Too much waits for the database. Not `overloaded`, which tells a caller that nothing was done yet: an operation may have
+ * stored a part of what it does, and a run be at work, when its next statement meets this.
+ */
+export function crowded(why: string): Problem {
   return new Problem(
     'database_unavailable',
     'Too many requests wait for a connection to the database; try again in a moment.',
-    {
-      headers: { 'Retry-After': '2' },
-      cause: new Error(
-        'A pool had no connection free for ten seconds; on PostgreSQL, SERVICE_DATABASE_CONNECTIONS says how many it may have.',
-      ),
-    },
+    { headers: { 'Retry-After': '2' }, cause: new Error(why) },
   );
 }
 

@@ -42,7 +42,10 @@ describeStores('The database', (store, engine) => {
       }),
     );
     expect(database.load()).toEqual({ reads: 0, writes: databaseLimits.writes });
-    await expect(database.write('installation', count)).rejects.toMatchObject({ code: 'overloaded' });
+    await expect(database.write('installation', count)).rejects.toMatchObject({
+      code: 'database_unavailable',
+      headers: { 'Retry-After': '2' },
+    });
     const ofRun = database.writeOfRun(count);
     letGo();
     await Promise.all([...writers, ofRun]);

@@ -2,7 +2,7 @@
 import knex, { type Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
-import { problemOf } from './database-errors.ts';
+import { crowded, problemOf } from './database-errors.ts';
 import { despiteDeadlocks } from './despite-deadlocks.ts';
 import type { Reach } from './reach.ts';
 import type { Unchanged } from './unchanged.ts';
@@ -20,8 +20,8 @@ export interface Database {
   /** Queries that change nothing. */
   read<T>(scope: Scope, work: (sql: Knex) => Promise<T>): Promise<T>;
   /**
-   * One transaction: all of it happens, or nothing. Inside, only the given connection may be used. Throws `overloaded`
-   * where too many wait already, as does `read`.
+   * One transaction: all of it happens, or nothing. Inside, only the given connection may be used. Throws
+   * `database_unavailable` where too many wait already, as does `read`.
    */
   write<T>(scope: Scope, work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
   /**
@@ -155,7 +155,7 @@ function counted(limit: number) {
     unbounded,
     bounded: async <T>(work: () => Promise<T>): Promise<T> => {
       if (count < limit) return await unbounded(work);
-      throw new Problem('overloaded', 'The database has more to do than it can; try again in a moment.');
+      throw crowded(`The bound is ${limit}.`);
     },
     count: () => count,
     close(): Promise<void> {

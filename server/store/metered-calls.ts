@@ -1,10 +1,10 @@
 /** Model calls that leave nothing behind but what they used: those of /v1/messages without a session. */
 import type { Knex } from 'knex';
 import type { Message, Usage } from '../contract/api.ts';
-import { Problem } from '../problem.ts';
 import { callsAtWork } from './calls-at-work.ts';
 import { spenderOf as spenderOfRow } from './change-run.ts';
 import { databaseLimits } from './database.ts';
+import { crowded } from './database-errors.ts';
 import { type Metered, meter, meterAlone, type Spender, type Spent } from './meter.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateAtWork, quotaStateWithin, refuseExceeded } from './quota-check.ts';
@@ -171,8 +171,7 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
 
   return {
     async begin(reach, model, apiKeyId, where) {
-      if (queue.waiting() >= databaseLimits.writes)
-        throw new Problem('overloaded', 'The database has more to do than it can; try again in a moment.');
+      if (queue.waiting() >= databaseLimits.writes) throw crowded('As many calls wait to be counted as may.');
       const beginning = { reach, model, apiKeyId, where };
       const { spender, bound } = await spenders(beginning);
       if (!bound) return beginUncounted(beginning, spender);

@@ -53,24 +53,14 @@ export async function runSubAgent(
   errand: Errand,
 ): Promise<ToolOutput> {
   try {
-    const known = await orLater(() => scope.transcript.findAgent(scope.runId, call.key));
+    const known = await scope.transcript.findAgent(scope.runId, call.key);
     const agent = known ?? (await startAgent(scope, call, errand));
-    return await orLater(() => toEnd(scope, log, call, errand, agent, known !== null));
+    return await toEnd(scope, log, call, errand, agent, known !== null);
   } catch (error) {
     // What the errand names is not there, or there is no room: the model can do something else.
     if (error instanceof Problem && !isStoreAway(error) && !scope.signal.aborted)
       return failure(error.message);
     throw error;
-  }
-}
-
-/** One that is at work is not left without anybody who waits for it: whoever goes on with the run finds it again. */
-async function orLater<Value>(work: () => Promise<Value>): Promise<Value> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof Problem) || error.code !== 'overloaded') throw error;
-    throw new Problem('database_unavailable', error.message, { cause: error });
   }
 }
 
@@ -97,7 +87,7 @@ async function startAgent(scope: RunScope, call: AgentCall, errand: Errand): Pro
     if ((await scope.transcript.countAgents(agents.rootRunId)) >= limit)
       throw new Problem('invalid_request', `A run may start ${limit} agents at most; do the rest yourself.`);
     await agents.start(await queryOf(scope, call, errand));
-    const started = await orLater(() => scope.transcript.findAgent(scope.runId, call.key));
+    const started = await scope.transcript.findAgent(scope.runId, call.key);
     if (!started) throw new Error('The agent was started and is not there.');
     return started;
   });

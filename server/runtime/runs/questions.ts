@@ -9,7 +9,7 @@ import type { StoredQuestion } from './call-record.ts';
 import type { CallStart } from './call-start.ts';
 import { statusWith } from './open-questions.ts';
 import type { RunScope } from './run-scope.ts';
-import { isStoreFailure } from './store-failure.ts';
+import { isStoreAway } from './store-failure.ts';
 
 /** The call that a question is about. */
 interface Call {
@@ -201,7 +201,7 @@ async function waitFor<T>(
 
 /** An answer is not lost where it could not be read just now. */
 function unlessStoreFails(error: unknown): null {
-  if (isStoreFailure(error)) return null;
+  if (isStoreAway(error)) return null;
   throw error;
 }
 

@@ -16,7 +16,7 @@ import { completeRun, failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
 import { spend } from './spending.ts';
 import { takeStep } from './step.ts';
-import { isStoreFailure } from './store-failure.ts';
+import { isStoreAway } from './store-failure.ts';
 import { callTools } from './tool-calls.ts';
 
 /** Where a run begins: at its prompt, or where a process that died or stopped has left it. */
@@ -60,7 +60,7 @@ async function bringToEnd(scope: RunScope, log: EventLog, start: RunStart, span:
     if (stopped) return await withdrawRun(scope, log, progress, stopped);
     span.fail(errorType(error));
     // However short it is: a longer absence of the store ends no run either.
-    if (isStoreFailure(error)) throw error;
+    if (isStoreAway(error)) throw error;
     await failRun(scope, log, progress, error);
   } finally {
     span.set(outcomeOf(scope, progress));

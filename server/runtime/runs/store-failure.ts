@@ -10,8 +10,3 @@ export function isStoreFull(error: unknown): boolean {
 export function isStoreAway(error: unknown): boolean {
   return isStoreFull(error) || (error instanceof Problem && error.code === 'database_unavailable');
 }
-
-/** The same, or it has too much to do. What a tool throws may say that of something else. */
-export function isStoreFailure(error: unknown): boolean {
-  return isStoreAway(error) || (error instanceof Problem && error.code === 'overloaded');
-}

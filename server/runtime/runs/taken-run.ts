@@ -9,7 +9,7 @@ import { readProgress, resumptionsInVain } from './continuation.ts';
 import { failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
 import type { OpenScope } from './run-scope-opener.ts';
-import { isStoreFailure } from './store-failure.ts';
+import { isStoreAway } from './store-failure.ts';
 
 export interface ResumingParts {
   readonly transcript: Transcript;
@@ -88,7 +88,7 @@ async function openOrFail(
   try {
     return await parts.openScope(queryOf(run), run.runId, controller);
   } catch (error) {
-    if (isStoreFailure(error)) throw error;
+    if (isStoreAway(error)) throw error;
     await failTaken(parts, run, events, missingProvider(error, run));
     return null;
   }
