@@ -129,7 +129,6 @@ function recording(record: AnswerRecord): (request: Request) => Promise<Response
   return async (request) => {
     const label = `${request.method} ${new URL(request.url).pathname}`;
     const operation = known.find(({ pattern }) => pattern.test(label))?.operation;
-    // Where a browser would be sent is for the journey to see.
     const response = await fetch(request);
     if (operation) await note(record, operation, response);
     return response;
