@@ -31,6 +31,16 @@ describe('the launcher', () => {
     expect(await run('service', { PATH: `${home}/bin:${environment.PATH}` })).toEqual(version);
   });
 
+  test('finds its checkout through a link to its package, as npm makes one', async () => {
+    const { home, project, environment } = testHome();
+    mkdirSync(join(home, 'node_modules/@service'), { recursive: true });
+    mkdirSync(join(home, 'node_modules/.bin'));
+    symlinkSync(import.meta.dirname, join(home, 'node_modules/@service/terminal'));
+    symlinkSync('../@service/terminal/bin/service', join(home, 'node_modules/.bin/service'));
+    const linked = join(home, 'node_modules/.bin/service');
+    expect(await runToEnd(linked, ['version'], { cwd: project, environment })).toEqual(version);
+  });
+
   test('passes every argument on as it is', async () => {
     const { home, service } = fakeCheckout("it's a checkout");
     const node = '#!/bin/sh\nfor argument; do printf "<%s>" "$argument"; done; exit 7\n';
