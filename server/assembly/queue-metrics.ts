@@ -1,4 +1,5 @@
 /** The gauges of the queues in /metrics. */
+import { passwordQueues } from '../identity/identity.ts';
 import type { Services } from '../services.ts';
 import type { ServicesInput } from './input.ts';
 
@@ -94,6 +95,18 @@ export function showQueues(
       'Files that are being read for their text, or wait for it, in this process.',
       'More are refused with 503.',
       fileTexts.queue,
+    ],
+    [
+      'waiting_password_settings',
+      'New passwords that wait for a thread in this process.',
+      'More are refused with 503.',
+      passwordQueues.settings,
+    ],
+    [
+      'waiting_password_checks',
+      'Passwords that wait for a thread in this process to be checked.',
+      'More are refused with 503.',
+      passwordQueues.checks,
     ],
   ] as const) {
     metrics.show(`service_${name}`, help, () => queue().waiting);

@@ -7,14 +7,14 @@ function begun(size: { atOnce: number; mostWaiting: number }) {
   const lane = createLane(size);
   const atWork: { name: string; end: () => void; fail: () => void }[] = [];
   const enter = (name: string) =>
-    lane(
+    lane.enter(
       () =>
         new Promise<string>((resolve, reject) => {
           atWork.push({ name, end: () => resolve(name), fail: () => reject(new Error(name)) });
         }),
     );
   const settle = () => new Promise(setImmediate);
-  return { enter, atWork, settle };
+  return { enter, atWork, settle, queue: lane.queue };
 }
 
 test('so much goes on at once, and what waits has its turn in order, also after a failure', async () => {
@@ -34,8 +34,9 @@ test('so much goes on at once, and what waits has its turn in order, also after 
 });
 
 test('more than may wait is refused, until somebody has had their turn', async () => {
-  const { enter, atWork, settle } = begun({ atOnce: 1, mostWaiting: 1 });
+  const { enter, atWork, settle, queue } = begun({ atOnce: 1, mostWaiting: 1 });
   const entered = [enter('a'), enter('b')];
+  expect(queue()).toEqual({ waiting: 1, limit: 1 });
   await expect(enter('c')).rejects.toMatchObject({ code: 'overloaded', status: 503 });
   atWork[0]?.end();
   await settle();
@@ -45,4 +46,5 @@ test('more than may wait is refused, until somebody has had their turn', async (
     await settle();
   }
   expect(await Promise.all(entered)).toEqual(['a', 'b', 'd']);
+  expect(queue()).toEqual({ waiting: 0, limit: 1 });
 });

@@ -6,26 +6,32 @@ export interface LaneSize {
   readonly mostWaiting: number;
 }
 
-/** Runs work when its turn has come, in the order in which it came. Throws `overloaded` where too much waits. */
-export type Lane = <T>(work: () => Promise<T>) => Promise<T>;
+export interface Lane {
+  /** Runs work when its turn has come, in the order in which it came. Throws `overloaded` where too much waits. */
+  enter<T>(work: () => Promise<T>): Promise<T>;
+  queue(): { readonly waiting: number; readonly limit: number };
+}
 
 export function createLane({ atOnce, mostWaiting }: LaneSize): Lane {
   const waiting: (() => void)[] = [];
   let atWork = 0;
 
-  return async (work) => {
-    if (atWork === atOnce) {
-      if (waiting.length >= mostWaiting)
-        throw new Problem('overloaded', 'Too many passwords wait to be hashed; try again in a moment.');
-      // Whoever is done hands their place over, so that nobody who comes just then takes it.
-      await new Promise<void>((resolve) => waiting.push(resolve));
-    } else atWork += 1;
-    try {
-      return await work();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else atWork -= 1;
-    }
+  return {
+    async enter(work) {
+      if (atWork === atOnce) {
+        if (waiting.length >= mostWaiting)
+          throw new Problem('overloaded', 'Too many passwords wait to be hashed; try again in a moment.');
+        // Whoever is done hands their place over, so that nobody who comes just then takes it.
+        await new Promise<void>((resolve) => waiting.push(resolve));
+      } else atWork += 1;
+      try {
+        return await work();
+      } finally {
+        const next = waiting.shift();
+        if (next) next();
+        else atWork -= 1;
+      }
+    },
+    queue: () => ({ waiting: waiting.length, limit: mostWaiting }),
   };
 }

@@ -53,6 +53,7 @@ export {
   type MasterKey,
 } from './master-key.ts';
 export type { Mailer } from './notices.ts';
+export { passwordQueues } from './passwords.ts';
 export type { Principal } from './principal.ts';
 export type { Origin } from './records.ts';
 export { createSealing, idOf, type Sealing } from './sealing.ts';

@@ -15,6 +15,9 @@ const longestPassword = 1024;
 const newOnes = createLane({ atOnce: 1, mostWaiting: 500 });
 const checks = createLane({ atOnce: 2, mostWaiting: 500 });
 
+/** What waits for a thread, of passwords that are set and of those that are checked. */
+export const passwordQueues = { settings: newOnes.queue, checks: checks.queue };
+
 /** The hash of a random secret that nobody kept: what a password is held against when there is no account. */
 const hashOfNobody =
   '$argon2id$v=19$m=19456,t=2,p=1$lXDWaWhtl40g78YDnJb8cQ$lbCMyAxWVLb9Z8kcS29fFQPXt9MKzFdttQKRl3YcirE';
@@ -22,13 +25,13 @@ const hashOfNobody =
 /** The hash to store, with its salt and its cost inside. Throws `overloaded`. */
 export async function hashPassword(password: string): Promise<string> {
   if (isTooLong(password)) throw new RangeError(`A password may have at most ${longestPassword} characters.`);
-  return newOnes(() => hash(normalised(password), cost));
+  return newOnes.enter(() => hash(normalised(password), cost));
 }
 
 /** Whether this is the account's password. Null, for an unknown account, takes as long and is never true. Throws `overloaded`. */
 export async function verifyPassword(stored: string | null, password: string): Promise<boolean> {
   if (isTooLong(password)) return false;
-  const matches = await checks(() => verify(stored ?? hashOfNobody, normalised(password)));
+  const matches = await checks.enter(() => verify(stored ?? hashOfNobody, normalised(password)));
   return matches && stored !== null;
 }
 

@@ -62,6 +62,8 @@ describe('metrics', () => {
       ['service_waiting_conversions', 500],
       ['service_waiting_embeddings', 500],
       ['service_waiting_file_texts', 100],
+      ['service_waiting_password_settings', 500],
+      ['service_waiting_password_checks', 500],
     ] as const) {
       expect(body).toMatch(new RegExp(`^${name} \\d+$`, 'm'));
       const limit = name.replace('_longest_', '_');
