@@ -18,7 +18,7 @@ const megabyte = 1024 * 1024;
 /** What is sent when the server dies: by then it has reserved room, or it has stored a part of the bytes. */
 const stages = [10, 9 * megabyte];
 /** Kills at any moment between the first byte and the answer. */
-const randomKills = 3;
+const randomKills = Number(process.env.CRASH_KILLS ?? 3);
 
 test.each(['disk', 'S3'])(
   'on %s no kill leaves a row without its bytes, or bytes for good that no row has',
