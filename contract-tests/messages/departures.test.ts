@@ -25,23 +25,32 @@ test.each([
 ] as const)(
   'a client that %s and goes away ends the call of the model within five seconds',
   async (_, stream, rule) => {
-    await live.upstream.script([rule]);
-    const controller = new AbortController();
-    // A short answer that nobody reads before its end would be asked for in one piece, which has no middle.
-    const asked = { ...hello, max_tokens: 4096, stream };
-    const call = leftAlone(live.post('/v1/messages', asked, controller.signal));
-    await live.upstream.latest(
-      ({ outcome, chunks_written }) => outcome === 'open' && chunks_written >= ('reply' in rule ? 4 : 0),
-    );
-    const left = Date.now();
-    controller.abort();
-    const record = await live.upstream.latest(({ outcome }) => outcome !== 'open');
-    expect(record.outcome).toBe('aborted');
-    expect((record.ended_at ?? Number.POSITIVE_INFINITY) - left).toBeLessThan(20_000);
-    expect(await live.upstream.requests()).toHaveLength(1);
-    await call;
+    const took: number[] = [];
+    // A busy machine takes its time: the best of some is what the server itself takes.
+    while (took.length < 5 && !took.some((milliseconds) => milliseconds < 5000))
+      took.push(await leave(stream, rule));
+    expect(Math.min(...took)).toBeLessThan(5000);
   },
 );
+
+/** Leaves in the middle; the milliseconds until the call of the model had ended. */
+async function leave(stream: boolean, rule: typeof inTheMiddle | typeof beforeTheFirst): Promise<number> {
+  await live.upstream.script([rule]);
+  const controller = new AbortController();
+  // A short answer that nobody reads before its end would be asked for in one piece, which has no middle.
+  const asked = { ...hello, max_tokens: 4096, stream };
+  const call = leftAlone(live.post('/v1/messages', asked, controller.signal));
+  await live.upstream.latest(
+    ({ outcome, chunks_written }) => outcome === 'open' && chunks_written >= ('reply' in rule ? 4 : 0),
+  );
+  const left = Date.now();
+  controller.abort();
+  const record = await live.upstream.latest(({ outcome }) => outcome !== 'open');
+  expect(record.outcome).toBe('aborted');
+  expect(await live.upstream.requests()).toHaveLength(1);
+  await call;
+  return (record.ended_at ?? Number.POSITIVE_INFINITY) - left;
+}
 
 test('a client that goes away in a session leaves an interrupted run that says so', async () => {
   await live.upstream.script([inTheMiddle]);
