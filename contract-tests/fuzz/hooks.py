@@ -1039,9 +1039,15 @@ def name_real_things(case):
     body = dict(case.body)
     for name in ("workspace_id", "corpus_id", "permission_mode"):
         body.pop(name, None)
-    for name, value in {"agent_slug": "coder", "model": MODEL, "session_id": finished_query()["session_id"]}.items():
+    real = {
+        "agent_slug": lambda: "coder",
+        "model": lambda: MODEL,
+        "session_id": lambda: finished_query()["session_id"],
+        "attachments": lambda: [once("file", new_file)],
+    }
+    for name, make in real.items():
         if name in body:
-            body[name] = value
+            body[name] = make()
     if body:
         case.body = body
 

@@ -1,5 +1,5 @@
 /** Ask an agent: one answer, or a stream of what it does. */
-import type { QueryRequest, Session } from '../contract/api.ts';
+import type { MessagePart, QueryRequest, Session } from '../contract/api.ts';
 import type { Call, GivenPassages, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
@@ -15,6 +15,7 @@ import {
 } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
 import { eventsExpired, type FoundRun, requireKept } from './kept-events.ts';
+import { attachedParts } from './query-attachments.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
 import { requireStillValid } from './still-valid.ts';
@@ -50,8 +51,9 @@ export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body,
   const { found, workspace, preferred } = await checkQuery(principal, body, services);
   const session = found ?? sessionToBe('', workspace);
   const corpus = await retrieve({ principal, body, signal }, workspace.id, services);
+  const attached = await attachedParts(principal, body.attachments ?? [], services);
   const query = {
-    ...queryIn(session, principal, body, { onUnanswered: 'deny', corpus }),
+    ...queryIn(session, principal, body, { onUnanswered: 'deny', corpus, attached }),
     ...preferring(preferred),
   };
   return { status: 200, body: await runtime.estimate(query) };
@@ -96,10 +98,11 @@ async function startQuery(
   // What would be refused asks no model for a vector.
   if (body.corpus_id !== undefined) await refuseExceeded(principal, workspace.id, services);
   const corpus = await retrieve(asking, workspace.id, services);
-  // A search may wait for a model.
-  if (corpus) await requireStillValid(principal, services);
+  const attached = await attachedParts(principal, body.attachments ?? [], services);
+  // A search may wait for a model, a document for whoever reads it.
+  if (corpus || attached.length > 0) await requireStillValid(principal, services);
   if (found) {
-    const query = queryIn(found, principal, body, { onUnanswered, corpus });
+    const query = queryIn(found, principal, body, { onUnanswered, corpus, attached });
     // Also behind a query that failed: the first answer names it.
     const session = { ...query.session, ...(found.title === untitled && { provisionalTitle: found.title }) };
     return runtime.start({ ...query, ...preferring(preferred), session });
@@ -108,7 +111,7 @@ async function startQuery(
   const title = titleOf(body.prompt);
   const newSession = store.sessions.toBegin(principal, { organizationId, workspaceId, title });
   const session = sessionToBe(newId('session'), workspace);
-  const query = queryIn(session, principal, body, { onUnanswered, corpus });
+  const query = queryIn(session, principal, body, { onUnanswered, corpus, attached });
   const titled = { ...query.session, provisionalTitle: title };
   return runtime.start({ ...query, ...preferring(preferred), session: titled, newSession });
 }
@@ -198,17 +201,23 @@ async function homeIn(principal: Principal, { workspaces }: Services['store']): 
   return home;
 }
 
+/** What was looked for before the query begins. */
+interface Gathered extends Pick<Query, 'onUnanswered'> {
+  readonly corpus: GivenPassages | null;
+  readonly attached: readonly MessagePart[];
+}
+
 function queryIn(
   session: AskedSession,
   principal: Principal,
   body: QueryRequest,
-  { onUnanswered, corpus }: Pick<Query, 'onUnanswered'> & { readonly corpus: GivenPassages | null },
+  { onUnanswered, corpus, attached }: Gathered,
 ): Query {
   return {
     session: askedSession(session),
     ...asker(principal),
     trigger: 'api',
-    messages: [{ role: 'user', parts: [{ type: 'text', text: body.prompt }] }],
+    messages: [{ role: 'user', parts: [{ type: 'text', text: body.prompt }, ...attached] }],
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     ...(body.model !== undefined && { model: body.model }),
     ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
