@@ -14,7 +14,7 @@ const usualAddresses: LocalAddresses = {
 
 /** Asks both servers at once. Whichever is not there, slow, or without models is left out. */
 export async function discoverLocalProviders(
-  fetchImplementation: typeof fetch,
+  fetchImplementation: typeof globalThis.fetch,
   timeoutMs: number,
   addresses: LocalAddresses = usualAddresses,
 ): Promise<ProviderCandidate[]> {
@@ -29,7 +29,11 @@ export async function discoverLocalProviders(
   ].filter((found) => found.models.length > 0);
 }
 
-async function answerOf(fetchImplementation: typeof fetch, url: string, timeoutMs: number): Promise<unknown> {
+async function answerOf(
+  fetchImplementation: typeof globalThis.fetch,
+  url: string,
+  timeoutMs: number,
+): Promise<unknown> {
   try {
     // A redirect could lead off this machine.
     const response = await fetchImplementation(url, {

@@ -68,7 +68,7 @@ class KeptLoginOf implements Login {
   readonly #keeper: LoginKeeper;
   readonly #sent = new WeakMap<Response, string | undefined>();
   #current: KeptLogin | null = null;
-  #fetch: FetchLike = fetch;
+  #fetch: FetchLike = () => Promise.reject(new Error('A login is renewed by the fetch that it watches.'));
 
   constructor(url: URL, settings: OauthSettings, keeper: LoginKeeper) {
     this.#url = url;
