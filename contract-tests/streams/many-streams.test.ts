@@ -3,12 +3,13 @@ import { readdirSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Live, startLive } from '../live.ts';
 import { readEvents, sha256, textOf } from '../wire-stream.ts';
+import { collectingWhenTold, memoryOf } from './server-memory.ts';
 
 const allowed = 50;
 const refused = 5;
 
 test(`${allowed} streaming runs at once lose no event, and those beyond the limit are told when to come again`, async () => {
-  const live = await startLive({ SERVICE_STREAMS_PER_USER: String(allowed) });
+  const live = await startLive({ ...collectingWhenTold, SERVICE_STREAMS_PER_USER: String(allowed) });
   onTestFinished(() => live.stop());
   await live.upstream.script([
     {
@@ -18,6 +19,7 @@ test(`${allowed} streaming runs at once lose no event, and those beyond the limi
   ]);
   const sessions = await Promise.all(Array.from({ length: allowed + refused }, () => newSession(live)));
   const descriptors = openDescriptors(live);
+  const memory = await memoryOf(live);
 
   // Held in the middle, so that all are open at once.
   const open = await Promise.all(sessions.slice(0, allowed).map((id, index) => ask(live, id, index)));
@@ -41,6 +43,7 @@ test(`${allowed} streaming runs at once lose no event, and those beyond the limi
     expect(sha256(textOf(events))).toBe(sha256(`I am s${index}. `.repeat(40)));
   }
   await expect.poll(() => openDescriptors(live)).toBeLessThanOrEqual(descriptors + 20);
+  await expect.poll(() => memoryOf(live)).toBeLessThanOrEqual(memory * 1.5);
 });
 
 async function newSession(live: Live): Promise<string> {

@@ -4,6 +4,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Live, startLive } from '../live.ts';
+import { collectingWhenTold, memoryOf, metricsOf } from './server-memory.ts';
 
 const readers = 50;
 const megabyte = 1_000_000;
@@ -12,8 +13,7 @@ const kernelsBuffers = 20 * megabyte;
 
 let live: Live;
 beforeAll(async () => {
-  const collecting = new URL('collect-when-told.ts', import.meta.url).href;
-  live = await startLive({ NODE_OPTIONS: `--expose-gc --import=${collecting}` });
+  live = await startLive(collectingWhenTold);
 });
 afterAll(() => live?.stop());
 
@@ -22,7 +22,7 @@ test(`${readers} readers that take two kilobytes a second hold less than half a 
   await live.upstream.script([{ reply: { text: 'x'.repeat(40_000), repeat: 400, chunk_size: 20_000 } }]);
   const { data: answer } = await live.client.POST('/api/v1/query', { body: { prompt: 'Much' } });
   expect(answer.content[0]?.text).toHaveLength(16 * megabyte);
-  const before = await memory();
+  const before = await memoryOf(live);
   const path = `/api/v1/runs/${answer.run_id}/events`;
   const open = await Promise.all(Array.from({ length: readers }, () => openWithoutReading('GET', path)));
   const dripping = setInterval(() => {
@@ -30,12 +30,12 @@ test(`${readers} readers that take two kilobytes a second hold less than half a 
   }, 1000);
   onTestFinished(() => clearInterval(dripping));
   // Until next to nothing more is sent to any of them: the kernel's buffers take some megabytes each.
-  await settled(async () => (await metrics()).gauge('process_cpu_user_seconds_total'), 0.2);
+  await settled(async () => (await metricsOf(live)).gauge('process_cpu_user_seconds_total'), 0.2);
   const started = performance.now();
   expect((await live.client.GET('/health')).data).toEqual({ status: 'ok' });
   expect(performance.now() - started).toBeLessThan(30_000);
-  expect((await metrics()).gauge('service_open_streams')).toBe(readers);
-  expect(((await memory()) - before) / readers).toBeLessThan(0.5 * megabyte);
+  expect((await metricsOf(live)).gauge('service_open_streams')).toBe(readers);
+  expect(((await memoryOf(live)) - before) / readers).toBeLessThan(0.5 * megabyte);
   await live.upstream.script([{ reply: { text: 'Not held up.' } }]);
   const { data: other } = await live.client.POST('/api/v1/query', { body: { prompt: 'Quick' } });
   expect(other.content).toMatchObject([{ text: 'Not held up.' }]);
@@ -79,23 +79,6 @@ async function settled(read: () => Promise<number>, by: number): Promise<void> {
     before = now;
     await sleep(1000);
   }
-}
-
-/** What the server holds: the least of some readings, before each of which it collects what it does not. */
-async function memory(): Promise<number> {
-  let least = Number.POSITIVE_INFINITY;
-  for (let reading = 0; reading < 5; reading += 1) {
-    process.kill(live.server.pid, 'SIGUSR2');
-    const { gauge } = await metrics();
-    least = Math.min(least, gauge('nodejs_heap_size_used_bytes') + gauge('nodejs_external_memory_bytes'));
-    await sleep(100);
-  }
-  return least;
-}
-
-async function metrics() {
-  const text = await (await fetch(`${live.server.url}/metrics`)).text();
-  return { gauge: (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]) };
 }
 
 /** Asks, reads the headers, and leaves the body where it is. */
