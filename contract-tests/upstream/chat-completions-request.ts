@@ -114,7 +114,10 @@ export function readChatRequest(
   const request = checkedBody(requestSchema, body);
   refuseContradictions(request);
   refuseWrongToolMessages(request.messages);
-  if (/mistral/.test(request.model)) refusePromptAfterTool(request.messages);
+  if (isMistral(request.model)) {
+    refuseForeignIds(request.messages);
+    refusePromptAfterTool(request.messages);
+  }
   const prompt: Prompt = {
     dialect,
     model: request.model,
@@ -162,7 +165,24 @@ function refuseWrongToolMessages(messages: Message[]): void {
   if (open.length > 0) throw unanswered(open, messages.length);
 }
 
+/** Models of Mistral, which have rules of their own. */
+export function isMistral(model: string): boolean {
+  return /mistral/.test(model);
+}
+
 /** As Mistral does, in its words. */
+function refuseForeignIds(messages: Message[]): void {
+  const ids = messages.flatMap((it) => {
+    if (it.role === 'tool') return [it.tool_call_id];
+    return it.role === 'assistant' ? (it.tool_calls ?? []).map((call) => call.id) : [];
+  });
+  const foreign = ids.find((id) => !/^[a-zA-Z0-9]{9}$/.test(id));
+  if (foreign === undefined) return;
+  const message = `Tool call id was ${foreign} but must be a-z, A-Z, 0-9, with a length of 9.`;
+  throw new Refusal(400, message, { type: 'invalid_function_call', code: '3280' });
+}
+
+/** The same. */
 function refusePromptAfterTool(messages: Message[]): void {
   if (!messages.some(({ role }, at) => role === 'user' && messages[at - 1]?.role === 'tool')) return;
   throw new Refusal(400, "Unexpected role 'user' after role 'tool'", {

@@ -235,16 +235,24 @@ test('a request without a key is refused with 401', async () => {
   expect(await response.json()).toMatchObject({ error: { type: 'invalid_request_error', code: null } });
 });
 
-test('a model of Mistral takes no message of the user right behind a result', async () => {
+test('a model of Mistral takes no message of the user right behind a result, and ids of nine characters alone', async () => {
   await upstream.script([{ reply: { text: 'Yes.' } }]);
-  const call = { id: 'call_1', type: 'function' as const, function: { name: 'weather', arguments: '{}' } }; // Narrows the literal.
-  const messages = [
-    user('Oslo?'),
-    { role: 'assistant' as const, tool_calls: [call] }, // Narrows the literal for the SDK.
-    { role: 'tool' as const, tool_call_id: 'call_1', content: 'Rain' }, // The same.
-    user('And?'),
-  ];
-  const asked = (name: string) => client.chat.completions.create({ model: name, messages });
-  await expect(asked('mistral-scripted')).rejects.toMatchObject({ status: 400, code: '3230' });
-  expect((await asked(model)).choices).toMatchObject([{ message: { content: 'Yes.' } }]);
+  const asked = (name: string, id: string, ...more: ReturnType<typeof user>[]) => {
+    const call = { id, type: 'function' as const, function: { name: 'weather', arguments: '{}' } }; // Narrows the literal.
+    const messages = [
+      user('Oslo?'),
+      { role: 'assistant' as const, tool_calls: [call] }, // Narrows the literal for the SDK.
+      { role: 'tool' as const, tool_call_id: id, content: 'Rain' }, // The same.
+      ...more,
+    ];
+    return client.chat.completions.create({ model: name, messages });
+  };
+  const mistral = 'mistral-scripted';
+  await expect(asked(mistral, 'abcDEF123', user('And?'))).rejects.toMatchObject({
+    status: 400,
+    code: '3230',
+  });
+  await expect(asked(mistral, 'call_1')).rejects.toMatchObject({ status: 400, code: '3280' });
+  for (const answer of [asked(mistral, 'abcDEF123'), asked(model, 'call_1', user('And?'))])
+    expect((await answer).choices).toMatchObject([{ message: { content: 'Yes.' } }]);
 });

@@ -1,5 +1,5 @@
 // OpenAI's chat completions API: how an answer looks on its wire, plain and streamed.
-import { readChatRequest } from './chat-completions-request.ts';
+import { isMistral, readChatRequest } from './chat-completions-request.ts';
 import {
   type Answer,
   type Call,
@@ -47,7 +47,7 @@ const finishReasons: Record<StopReason, string> = {
 const fingerprint = { service_tier: 'default', system_fingerprint: 'fp_5c71b1ed00' };
 
 function completion({ id, created, model }: Head, answer: Answer): unknown {
-  const toolCalls = answer.toolCalls.map(({ id = callId(), ...call }) => ({
+  const toolCalls = answer.toolCalls.map(({ id = callId(model), ...call }) => ({
     ...{ id, type: 'function' },
     function: call,
   }));
@@ -86,7 +86,7 @@ function usage(counted: Usage) {
   };
 }
 
-const callId = () => newId('call_', 24);
+const callId = (model: string) => (isMistral(model) ? newId('', 9) : newId('call_', 24));
 
 function* frames({ id, created, model }: Head, answer: Answer, includeUsage: boolean): Generator<string> {
   const base = { id, object: 'chat.completion.chunk', created, model, ...fingerprint };
@@ -99,19 +99,19 @@ function* frames({ id, created, model }: Head, answer: Answer, includeUsage: boo
     });
   const content = answer.text || answer.toolCalls.length === 0 ? '' : null;
   yield chunk({ role: 'assistant', content, refusal: null }, null);
-  for (const delta of deltas(answer)) yield chunk(delta, null);
+  for (const delta of deltas(answer, model)) yield chunk(delta, null);
   yield chunk({}, finishReasons[answer.stopReason]);
   if (includeUsage) yield sse({ ...base, choices: [], usage: usage(answer.usage) });
   yield 'data: [DONE]\n\n';
 }
 
-function* deltas(answer: Answer): Generator<unknown> {
+function* deltas(answer: Answer, model: string): Generator<unknown> {
   for (const reasoning_content of fragments(answer.reasoning, answer.chunkSize)) yield { reasoning_content };
   for (const content of fragments(answer.text, answer.chunkSize)) yield { content };
   for (const [index, call] of answer.toolCalls.entries()) {
     const first = {
       index,
-      id: call.id ?? callId(),
+      id: call.id ?? callId(model),
       type: 'function',
       function: { name: call.name, arguments: '' },
     };

@@ -49,15 +49,17 @@ export interface SdkCall {
   readonly thoughts: Thoughts;
   /** Whether the provider wants an answer between what a tool gave and the next prompt. */
   readonly separatesResults: boolean;
+  /** Whether the provider takes only such ids of tool calls as Mistral gives. */
+  readonly wantsNine: boolean;
 }
 
 /** What the model writes, in our parts. Throws ModelFailure; ends early without one only when the signal aborts. */
 export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
-  const { model, name, type, request, signal, silence, secrets, vendor, thoughts } = call;
+  const { model, name, type, request, signal, silence, secrets, vendor, thoughts, wantsNine } = call;
   const listen = thoughts.listener();
   const toolNames = new Map<string, string>();
   const storable = new StorableParts();
-  const calls = new SentCalls({ name, type, tools: request.tools });
+  const calls = new SentCalls({ name, type, tools: request.tools, wantsNine });
   try {
     const { stream } = await model.doStream({
       ...options(call, calls),

@@ -102,6 +102,7 @@ async function heardOf(model: AnsweringModel, more: Partial<ModelRequest> = {}, 
       vendor: { options: {}, changeBody: null },
       thoughts: new Thoughts({ id: 'own', type: 'openai-compat' }),
       separatesResults: false,
+      wantsNine: false,
     };
     for await (const part of streamFromSdk(call)) parts.push(part);
   } catch (error) {

@@ -28,6 +28,7 @@ async function outcomeOf(pieces: readonly (readonly object[])[]) {
     vendor: { options: {}, changeBody: null },
     thoughts: new Thoughts({ id: 'own', type: 'openai' }),
     separatesResults: false,
+    wantsNine: false,
   };
   const parts: string[] = [];
   try {

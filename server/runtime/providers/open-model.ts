@@ -20,7 +20,13 @@ import { modelSettings, withModelSettings } from './model-settings.ts';
 import { speaksResponses } from './openai-responses.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
-import { missesThoughts, refusesThoughts, tooLong, wantsAnswerBetween } from './provider-failures.ts';
+import {
+  missesThoughts,
+  refusesThoughts,
+  tooLong,
+  wantsAnswerBetween,
+  wantsNineCharacters,
+} from './provider-failures.ts';
 import { factoryOf } from './provider-types.ts';
 import { portableHistory } from './relayed-history.ts';
 import { Silence } from './silence.ts';
@@ -50,6 +56,7 @@ export function openModel(
   const settings = modelSettings(definition.models.find((model) => model.id === modelId));
   const thoughts = new Thoughts({ id, type });
   let separatesResults = false;
+  let wantsNine = false;
   // A run has many steps, and a command of the settings may be slow.
   let kept: ProviderConnection | null = null;
 
@@ -84,6 +91,7 @@ export function openModel(
       vendor,
       thoughts,
       separatesResults,
+      wantsNine,
     });
   }
 
@@ -99,7 +107,12 @@ export function openModel(
   function isMended(error: unknown): boolean {
     if (missesThoughts(error) && thoughts.wantBack()) return true;
     if (refusesThoughts(error) && thoughts.giveUp()) return true;
-    if (type !== 'openai-compat' || separatesResults || !wantsAnswerBetween(error)) return false;
+    if (type !== 'openai-compat') return false;
+    if (!wantsNine && wantsNineCharacters(error)) {
+      wantsNine = true;
+      return true;
+    }
+    if (separatesResults || !wantsAnswerBetween(error)) return false;
     separatesResults = true;
     return true;
   }

@@ -55,6 +55,12 @@ export function wantsAnswerBetween(error: unknown): boolean {
   return /after role .?tool|invalid_request_message_order/i.test(wordsOf(error.cause));
 }
 
+/** Whether the provider refuses the id of a tool call, as Mistral and the templates of its models do where another gave it. */
+export function wantsNineCharacters(error: unknown): boolean {
+  if (!(error instanceof ModelFailure) || error.code !== 'provider_request_refused') return false;
+  return /tool call ids?\b.{1,400}\blength (of )?9\b/is.test(wordsOf(error.cause));
+}
+
 /** Whether the provider refuses a thought that it has signed itself: it belongs to a conversation that has changed since. */
 export function refusesThoughts(error: unknown): boolean {
   if (!(error instanceof ModelFailure) || error.code !== 'provider_request_refused') return false;

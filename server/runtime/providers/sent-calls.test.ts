@@ -158,6 +158,61 @@ test('a provider that wants an answer between a result and a prompt gets one, on
   expect(roles.slice(-5)).toEqual(['tool', 'assistant', 'user', 'assistant', 'tool']);
 });
 
+describe('a model of Mistral', () => {
+  const open = (): Model => openDefined(definitionOf('openai-compat', upstream), 5000, 'mistral-large');
+
+  test('is asked with ids that it takes, once it has refused those of other models', async () => {
+    await upstream.script([{ reply: { text: 'On it goes.' } }]);
+    // The hashes of the last two begin alike.
+    const first = ['toolu_01', 'call_1', 'abcDEF123', '', 'call_122405', 'call_688993'];
+    const asked = request('', {
+      messages: [
+        ...request('Begin.').messages,
+        ...turns(
+          first.map((id) => call(id)),
+          'other:claude',
+        ),
+        ...turns([call('call_1')], 'other:kimi'),
+        ...turns([call('call_1')]),
+      ],
+    });
+    const model = open();
+    expect(textOf(await answerOf(model, asked))).toBe('On it goes.');
+    const body = await latestBody(upstream);
+    const { called, answered } = idsOf(body);
+    expect(called).toHaveLength(8);
+    expect(new Set(called).size).toBe(8);
+    expect(answered).toEqual(called);
+    expect(called[2]).toBe('abcDEF123');
+    for (const id of called) expect(id).toMatch(/^[a-zA-Z0-9]{9}$/);
+    await answerOf(model, asked);
+    expect(await latestBody(upstream)).toEqual(body);
+    expect((await upstream.requests()).map(({ status }) => status)).toEqual([400, 200, 200]);
+  });
+
+  test('gets the ids back that it gave itself', async () => {
+    const look = { name: 'glob', arguments: { pattern: '*' } };
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [look] } },
+      { reply: { text: 'Done.' } },
+    ]);
+    const { ask } = await modelRuntime(upstream, { large: { model: 'mistral-large' } });
+    expect(doneOf(await ask('One')).stop_reason).toBe('end_turn');
+    expect((await upstream.requests()).map(({ status }) => status)).toEqual([200, 200]);
+  });
+});
+
+test('a server that holds a model of Mistral refuses ids in words of its own', async () => {
+  const message = 'Tool call IDs should be alphanumeric strings with length 9!';
+  await upstream.script([
+    { times: 1, fail: { kind: 'status', status: 400, message } },
+    { reply: { text: 'On.' } },
+  ]);
+  const model = openDefined(definitionOf('openai-compat', upstream));
+  expect(textOf(await answerOf(model, asking(...turns([call('toolu_01')], 'other:claude'))))).toBe('On.');
+  expect(idsOf(await latestBody(upstream)).called).toEqual([expect.stringMatching(/^[a-zA-Z0-9]{9}$/)]);
+});
+
 /** Every value of members that are called so. */
 function valuesOf(value: unknown, name: string): unknown[] {
   if (typeof value !== 'object' || value === null) return [];

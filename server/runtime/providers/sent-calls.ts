@@ -9,6 +9,8 @@ interface Asked {
   readonly name: string;
   readonly type: ProviderType;
   readonly tools: ModelRequest['tools'];
+  /** Whether ids of nine letters and digits are taken, and no others. */
+  readonly wantsNine: boolean;
 }
 
 /** The letters that all of them take, in names as in ids. */
@@ -16,6 +18,9 @@ const strange = /[^a-zA-Z0-9_-]/;
 
 /** As long as OpenAI takes them. */
 const longest = { name: 64, id: 40 };
+
+/** Such ids as Mistral takes: https://mistralai.github.io/mistral-common/usage/tools/#tool-calling-and-messages. */
+const nine = /^[a-zA-Z0-9]{9}$/;
 
 /** They refuse a whole request for the longer name of one tool, which others take: clients of Anthropic have such. */
 const strict: ReadonlySet<ProviderType> = new Set(['openai', 'azure']);
@@ -45,7 +50,7 @@ export class SentCalls {
   }
 
   idOf(id: string): string {
-    return this.#ids.get(id) ?? taken(id, longest.id);
+    return this.#ids.get(id) ?? this.#takenId(id);
   }
 
   /** That of a tool which the request offers is as good as the offer. */
@@ -68,11 +73,20 @@ export class SentCalls {
 
   /** Some models count anew with each answer, where Anthropic wants no id twice. */
   #newId(id: string, isOwn: boolean): string {
-    const first = isOwn && id !== '' ? id : taken(id, longest.id);
-    const sent =
-      isOwn || !this.#used.has(first) ? first : marked(first, longest.id, `${this.#used.size} ${id}`);
+    const { wantsNine } = this.#asked;
+    const keeps = isOwn && (!wantsNine || nine.test(id));
+    const first = keeps && id !== '' ? id : this.#takenId(id);
+    let sent = first;
+    // Nine characters hold no more than the beginning of a hash: two of many ids may come to the same.
+    for (let others = this.#used.size; !keeps && this.#used.has(sent); others += 1)
+      sent = wantsNine ? nineOf(`${others} ${id}`) : marked(first, longest.id, `${others} ${id}`);
     this.#used.add(sent);
     return sent;
+  }
+
+  #takenId(id: string): string {
+    if (!this.#asked.wantsNine) return taken(id, longest.id);
+    return nine.test(id) ? id : nineOf(id);
   }
 }
 
@@ -88,6 +102,14 @@ function taken(text: string, most: number): string {
 
 /** What was different stays so. */
 function marked(plain: string, most: number, whole: string): string {
-  const mark = createHash('sha256').update(whole).digest('hex').slice(0, 8);
+  const mark = hashOf(whole).slice(0, 8);
   return `${plain.slice(0, most - mark.length - 1)}_${mark}`;
+}
+
+function nineOf(id: string): string {
+  return hashOf(id).slice(0, 9);
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
