@@ -15,12 +15,14 @@ import { mostWrittenCharacters } from './answer-bounds.ts';
 import { isAnthropicsOwn } from './anthropic-address.ts';
 import { modelFacts } from './catalogue.ts';
 import { heldFetch } from './held-answers.ts';
+import { learntOf } from './learnt.ts';
 import { relayMessages } from './messages-relay.ts';
 import { modelSettings, withModelSettings } from './model-settings.ts';
 import { speaksResponses } from './openai-responses.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
 import {
+  bindsThoughts,
   missesThoughts,
   refusesThoughts,
   tooLong,
@@ -54,9 +56,8 @@ export function openModel(
 ): Model {
   const { id, type } = definition;
   const settings = modelSettings(definition.models.find((model) => model.id === modelId));
-  const thoughts = new Thoughts({ id, type });
-  let separatesResults = false;
-  let wantsNine = false;
+  const learnt = learntOf(definition, modelId);
+  const thoughts = new Thoughts({ id, type, areBound: learnt.bindsThoughts });
   // A run has many steps, and a command of the settings may be slow.
   let kept: ProviderConnection | null = null;
 
@@ -90,8 +91,8 @@ export function openModel(
       secrets,
       vendor,
       thoughts,
-      separatesResults,
-      wantsNine,
+      separatesResults: learnt.separatesResults,
+      wantsNine: learnt.wantsNine,
     });
   }
 
@@ -106,14 +107,17 @@ export function openModel(
   /** Whether the request was refused for what can be sent with it, or left out. */
   function isMended(error: unknown): boolean {
     if (missesThoughts(error) && thoughts.wantBack()) return true;
-    if (refusesThoughts(error) && thoughts.giveUp()) return true;
-    if (type !== 'openai-compat') return false;
-    if (!wantsNine && wantsNineCharacters(error)) {
-      wantsNine = true;
+    if (refusesThoughts(error) && thoughts.giveUp()) {
+      learnt.bindsThoughts ||= bindsThoughts(error);
       return true;
     }
-    if (separatesResults || !wantsAnswerBetween(error)) return false;
-    separatesResults = true;
+    if (type !== 'openai-compat') return false;
+    if (!learnt.wantsNine && wantsNineCharacters(error)) {
+      learnt.wantsNine = true;
+      return true;
+    }
+    if (learnt.separatesResults || !wantsAnswerBetween(error)) return false;
+    learnt.separatesResults = true;
     return true;
   }
 

@@ -64,9 +64,13 @@ export function wantsNineCharacters(error: unknown): boolean {
 /** Whether the provider refuses a thought that it has signed itself: it belongs to a conversation that has changed since. */
 export function refusesThoughts(error: unknown): boolean {
   if (!(error instanceof ModelFailure) || error.code !== 'provider_request_refused') return false;
-  return /bound to a different conversation|signature.{1,40}thinking|thinking.{1,200}cannot be modified/i.test(
-    wordsOf(error.cause),
-  );
+  if (bindsThoughts(error)) return true;
+  return /signature.{1,40}thinking|thinking.{1,200}cannot be modified/i.test(wordsOf(error.cause));
+}
+
+/** Whether it does so for the model: the thoughts of any other conversation that has changed would be refused, too. */
+export function bindsThoughts(error: unknown): boolean {
+  return error instanceof ModelFailure && /bound to a different conversation/i.test(wordsOf(error.cause));
 }
 
 /** Providers quote the credential that they refuse, and their words go to the log: those of the errors behind one, too. */

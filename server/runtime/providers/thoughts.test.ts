@@ -59,17 +59,17 @@ async function thoughtCounts(): Promise<number[]> {
   return requests.map(({ body }) => JSON.stringify(body).match(/"type":"thinking"/g)?.length ?? 0);
 }
 
-test('are given up where Anthropic refuses them: what stands before them has changed since', async () => {
+test('are given up where Anthropic refuses them: what stands before them has changed since; later runs know', async () => {
   await upstream.script([
     { when: { step: 0 }, reply: { reasoning: 'Let me look.', tool_calls: [look] } },
     { reply: { reasoning: 'I see.', text: 'Done.' } },
   ]);
   const { ask } = await modelRuntime(upstream, { type: 'anthropic', large: { model: bindingModel } });
   const { session } = testQuery('');
-  for (const systemPrompt of ['Be brief.', 'Be brief.', 'Be kind.'])
+  for (const systemPrompt of ['Be brief.', 'Be brief.', 'Be kind.', 'Be stern.'])
     expect(doneOf(await ask('Look', { session: { ...session, systemPrompt } })).stop_reason).toBe('end_turn');
   // Those of the run itself are sent back all along.
-  expect(await thoughtCounts()).toEqual([0, 1, 2, 3, 4, 0, 1]);
+  expect(await thoughtCounts()).toEqual([0, 1, 2, 3, 4, 0, 1, 0, 1]);
 });
 
 test.each([undefined, true])(

@@ -10,9 +10,16 @@ export interface Thought {
   readonly providerOptions: SharedV4ProviderMetadata;
 }
 
+interface ThinkingProvider {
+  readonly id: string;
+  readonly type: ProviderType;
+  /** Whether an earlier run was refused the thoughts of those before it, as this one would be. */
+  readonly areBound?: boolean;
+}
+
 /** By the tool calls that followed, as far as this process heard them; else as they are stored. */
 export class Thoughts {
-  readonly #provider: { readonly id: string; readonly type: ProviderType };
+  readonly #provider: ThinkingProvider;
   readonly #byCall = new Map<string, readonly Thought[]>();
   readonly #signatures = new Map<string, SharedV4ProviderMetadata>();
   /**
@@ -21,10 +28,11 @@ export class Thoughts {
    */
   #areWanted = false;
   /** Whether Anthropic has refused what was thought before: what it was thought about is not the same any more. */
-  #areRefused = false;
+  #areRefused: boolean;
 
-  constructor(provider: { readonly id: string; readonly type: ProviderType }) {
+  constructor(provider: ThinkingProvider) {
     this.#provider = provider;
+    this.#areRefused = provider.areBound === true;
   }
 
   /** The thoughts before the answer's tool calls; none where they are not known, or not wanted. */
