@@ -72,6 +72,14 @@ export function createOutbound(options: OutboundOptions): Outbound {
     const { createDispatchers } = await import('./dispatchers.ts');
     return createDispatchers(allow, options);
   };
+  const dispatching = (): Promise<Dispatchers> => {
+    dispatchers ??= load().catch((error: unknown) => {
+      // A file that could not be read, as where too many are open, may be there the next time.
+      dispatchers = null;
+      throw error;
+    });
+    return dispatchers;
+  };
   function placeOf(text: string, giver: UrlGiver, shared: boolean): CalledPlace {
     const url = urlOf(text);
     assertUrl(url);
@@ -84,8 +92,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const reach = (url: URL, first: URL): Reach =>
         reachOf({ giver, url, first, shared: options.shared(), allow });
       return async (input, init) => {
-        dispatchers ??= load();
-        return followRedirects(await dispatchers, { input, init, limits: whole, reach });
+        return followRedirects(await dispatching(), { input, init, limits: whole, reach });
       };
     },
     callFor(giver, { maxBytes = defaultMaxBytes } = {}) {
@@ -97,8 +104,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
         const place = before?.shared === shared ? before : placeOf(text, giver, shared);
         if (called.size >= mostCalled) called.clear();
         called.set(text, place);
-        dispatchers ??= load();
-        loaded ??= await dispatchers;
+        loaded ??= await dispatching();
         try {
           const answer = await loaded.call(place.url, init, place.reach, maxBytes);
           if (!redirectStatus.has(answer.status)) return answer;

@@ -4,6 +4,7 @@ import type { ProviderModel } from '../../contract/config.ts';
 import { believedCost } from '../models/believed-counts.ts';
 import { addCosts, type Cost, wholeCost } from '../models/cost.ts';
 import type { ModelFacts, TokenCount } from '../models/model.ts';
+import { loadedOnce } from './loaded-once.ts';
 import { modelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
@@ -140,14 +141,13 @@ async function listed(providerId: string, modelId: string): Promise<Listed> {
 }
 
 /** To resolve the import takes as long as the rest of the look-up. */
-let prices: Promise<typeof import('@pydantic/genai-prices')> | undefined;
+const prices = loadedOnce(() => import('@pydantic/genai-prices'));
 
 async function calculation(
   providerId: string,
   modelId: string,
 ): Promise<((units: Units) => PriceCalculation | null) | null> {
-  prices ??= import('@pydantic/genai-prices');
-  const { calcPrice, findProvider } = await prices;
+  const { calcPrice, findProvider } = await prices();
   const vendorId = vendors.get(providerId) ?? providerId;
   const vendor = foundVendors.get(vendorId) ?? foundVendor(findProvider({ providerId: vendorId }), vendorId);
   if (vendor === 'none') return null;

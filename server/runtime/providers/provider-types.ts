@@ -1,24 +1,21 @@
 /** The provider types, each loaded when a model of it is first asked: a vendor's client takes long to load. */
+import { loadedOnce } from './loaded-once.ts';
 import type { ProviderType } from './provider-definition.ts';
 import type { MediaFactories, ProviderFactory } from './provider-factory.ts';
 
-const loaders: Readonly<Record<ProviderType, () => Promise<ProviderFactory>>> = {
-  openai: async () => (await import('./openai.ts')).openai,
-  'openai-compat': async () => (await import('./openai-compat.ts')).openaiCompat,
-  anthropic: async () => (await import('./anthropic.ts')).anthropic,
-  gemini: async () => (await import('./gemini.ts')).gemini,
-  azure: async () => (await import('./azure.ts')).azure,
-  vertexai: async () => (await import('./vertexai.ts')).vertexai,
-};
-
 /** To resolve an import takes as long each time as all else that precedes a call. */
-const loaded = new Map<ProviderType, Promise<ProviderFactory>>();
+const loaders: Readonly<Record<ProviderType, () => Promise<ProviderFactory>>> = {
+  openai: loadedOnce(async () => (await import('./openai.ts')).openai),
+  'openai-compat': loadedOnce(async () => (await import('./openai-compat.ts')).openaiCompat),
+  anthropic: loadedOnce(async () => (await import('./anthropic.ts')).anthropic),
+  gemini: loadedOnce(async () => (await import('./gemini.ts')).gemini),
+  azure: loadedOnce(async () => (await import('./azure.ts')).azure),
+  vertexai: loadedOnce(async () => (await import('./vertexai.ts')).vertexai),
+};
 
 /** What opens models of the type. */
 export function factoryOf(type: ProviderType): Promise<ProviderFactory> {
-  const factory = loaded.get(type) ?? loaders[type]();
-  loaded.set(type, factory);
-  return factory;
+  return loaders[type]();
 }
 
 const mediaLoaders: Readonly<Record<ProviderType, (() => Promise<MediaFactories>) | null>> = {
