@@ -27,7 +27,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'start-summary': ['services', 'config', 'server-settings', ...open],
   app: ['http', 'operations', 'services'],
   http: ['address-place', 'handler', ...open],
-  operations: ['handler', 'given-anew', 'storable', ...open],
+  operations: ['handler', 'exact-json', 'given-anew', 'storable', ...open],
   handler: ['services', ...open],
   'mcp-access': ['runtime', 'config', ...open],
   assembly: [
@@ -63,6 +63,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   runtime: [
     'outbound',
     'children-at-exit',
+    'exact-json',
     'git-owner',
     'given-anew',
     'keep-newest',
@@ -79,6 +80,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   knowledge: ['outbound', 'process-stat', 'text-encoding', ...open],
   store: ['given-anew', 'keep-newest', 'plan-steps', 'process-name', 'scopes', 'sync-to-disk', ...open],
   'address-place': [],
+  'exact-json': [],
   'git-owner': [],
   'given-anew': ['contract'],
   'keep-newest': [],

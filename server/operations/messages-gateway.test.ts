@@ -375,6 +375,16 @@ test('a call is taken back with an id in which a gateway has put a signature', a
   expect((await sent()).messages.at(-1)).toMatchObject({ role: 'tool', tool_call_id: id });
 });
 
+test('long numbers in arguments come as the model wrote them, in a whole answer as in a streamed one', async () => {
+  const written = '{"id":12345678901234567891,"all":[-9007199254740993,{"price":0.1}]}';
+  await upstream.script([{ reply: { tool_calls: [{ name: 'get_weather', arguments: written }] } }]);
+  const asked = { token: ada.token, body: request({ tools: [weather] }) };
+  const whole = await (await app.stream('POST', '/v1/messages', asked)).text();
+  expect(whole).toContain(`"input":${written}`);
+  const deltas = (await streamed(asked.body)).map(({ data }) => data.delta?.partial_json ?? '');
+  expect(deltas.join('')).toBe(written);
+});
+
 test('an answer can be held to a schema', async () => {
   const schema = { type: 'object', properties: { rains: { type: 'boolean' } }, additionalProperties: false };
   await post(request({ output_config: { format: { type: 'json_schema', schema } } }));

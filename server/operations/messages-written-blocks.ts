@@ -1,5 +1,6 @@
 /** Puts what a model writes into the blocks of a Messages answer, one behind the other, as the clients of that API expect it. */
 import type { MessagesBlock, StopReason } from '../contract/api.ts';
+import { holdsLongNumber, parseExact } from '../exact-json.ts';
 import type { ModelPart } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
@@ -141,9 +142,12 @@ export class BlockWriter {
 
   #called({ id, name, input }: Extract<ModelPart, { type: 'tool_use' }>): void {
     this.#call(id, name, '');
+    let whole = input;
     if (!isReadable(this.#said)) this.#isBroken = true;
     else if (!this.#isObject) this.#untold = Object.keys(input).length > 0 ? JSON.stringify(input) : '';
-    this.#stop({ type: 'tool_use', id, name, input });
+    // A whole answer holds the numbers that a streamed one does.
+    else if (holdsLongNumber(this.#said)) whole = parseExact(this.#said) as typeof input; // the text of an object
+    this.#stop({ type: 'tool_use', id, name, input: whole });
   }
 
   #start(block: MessagesBlock): void {

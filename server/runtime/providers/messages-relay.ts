@@ -1,4 +1,5 @@
 /** Asks a provider that speaks the Messages API in the client's own words, and hands on its answer as it comes. */
+import { parseExact } from '../../exact-json.ts';
 import { type OutboundCall, textOf } from '../../outbound/outbound.ts';
 import { parseHeld } from '../json-crowd.ts';
 import type { RelayedAnswer, RelayedPiece, RelayRequest } from '../models/model.ts';
@@ -46,7 +47,7 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
     // A few answer in one piece, whatever they are asked for.
     const inOne = /^application\/json\b/.test(String(answer.headers['content-type'] ?? ''));
     if (streamed && !inOne) return { pieces: new Pieces(answer, call, silence) };
-    const said: unknown = parseHeld(await textOf(answer.body, mostHeldBytes));
+    const said = parseHeld(await textOf(answer.body, mostHeldBytes), parseExact);
     silence.end();
     const whole = { ...wholeIn(said), model: request.body.model };
     return streamed ? { pieces: framesOfWhole(whole) } : { message: whole };
