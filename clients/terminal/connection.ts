@@ -15,6 +15,8 @@ import { isUnwritable, unwritableHome } from './unwritable.ts';
 /** A service that answers; both kinds are spoken to by HTTP, through the same contract. */
 export interface Connection {
   readonly client: ServiceClient;
+  /** Whether it is the login that nothing is heard for. */
+  readonly awaitsLogin: () => boolean;
   close(): Promise<void>;
 }
 
@@ -97,7 +99,13 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
     });
     const client = createServiceClient({ baseUrl: server.url, token: server.processKey ?? '' });
     const { diagnostics, providerOrigins } = server.services;
-    return { client, diagnostics, isDemonstration: providerOrigins.size === 0, close: () => server.stop() };
+    return {
+      client,
+      awaitsLogin: () => false,
+      diagnostics,
+      isDemonstration: providerOrigins.size === 0,
+      close: () => server.stop(),
+    };
   } catch (error) {
     throw unwritable(error, dataDirectory(loaded), dataHome) ?? error;
   }
@@ -110,9 +118,10 @@ export async function connectTo(
 ): Promise<Connection> {
   const { credentialsFor } = await import('./logins/credentials.ts');
   const credentials = await credentialsFor(address, environment);
-  const { origin, token } = credentials;
+  const { origin, token, awaitsLogin } = credentials;
   return {
     client: createServiceClient({ baseUrl: origin, token, fetch: (request) => send(request, credentials) }),
+    awaitsLogin,
     close: async () => undefined,
   };
 }

@@ -84,9 +84,12 @@ test.each([
   proxy.cut(/^POST .*\/query\/stream$/)();
   // The second time it comes after the first renewal has failed, and what it is told is no end either.
   await command.until(() => proxy.spoilt().filter((one) => reading.test(one)).length === 2);
+  await command.until(() => command.stderr().includes('The login is not renewed yet.'));
   letGo();
   await model.release();
-  expect(await command.ended, what).toMatchObject({ code: 0, stdout: 'First and second.\n' });
+  const ended = await command.ended;
+  expect(ended, what).toMatchObject({ code: 0, stdout: 'First and second.\n' });
+  expect(ended.stderr).toContain('The login is renewed.');
 });
 
 test.each([

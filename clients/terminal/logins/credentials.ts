@@ -15,6 +15,8 @@ export interface Credentials {
   readonly token: () => Promise<string>;
   /** The credential in place of a token that the server calls expired; null where there is no other one. */
   readonly tokenInsteadOf: (expired: string) => Promise<string | null>;
+  /** Whether the login is over and another one not there yet, for a reason other than that nobody reaches the server. */
+  readonly awaitsLogin: () => boolean;
 }
 
 /** An access token is renewed so long before its end that no request meets it. */
@@ -33,29 +35,38 @@ export async function credentialsFor(address: string, environment: NodeJS.Proces
   const isForAnother = Boolean(key && ofKey && serverOrigin(ofKey) !== origin);
   if (key && !isForAnother) {
     assertKey(key, 'SERVICE_API_KEY');
-    return { origin, token: async () => key, tokenInsteadOf: async () => null };
+    return { origin, token: async () => key, tokenInsteadOf: async () => null, awaitsLogin: () => false };
   }
   const logins = openLogins((await currentPlaces()).dataHome);
   const kept = await logins.find(origin);
   if (!kept) throw isForAnother ? keyForAnother(origin) : notLoggedIn(origin);
   let login = kept;
+  let awaitsLogin = false;
+  const renewed = async (isGood: (login: Login) => boolean): Promise<string> => {
+    awaitsLogin = true;
+    try {
+      login = await renew(logins, origin, isGood);
+      awaitsLogin = false;
+      return tokenOf(login);
+    } catch (error) {
+      awaitsLogin = error instanceof NotRenewed || !(error instanceof ConnectionError);
+      throw error;
+    }
+  };
   return {
     origin,
-    async token() {
-      if (!isFresh(login)) login = await renew(logins, origin, isFresh);
-      return tokenOf(login);
-    },
+    token: async () => (isFresh(login) ? tokenOf(login) : await renewed(isFresh)),
     async tokenInsteadOf(expired) {
       if (login.kind === 'api_key') return null;
       try {
         // This clock was another one when the login was kept, or the server's was.
-        login = await renew(logins, origin, (one) => isFresh(one) && tokenOf(one) !== expired);
-        return tokenOf(login);
+        return await renewed((one) => isFresh(one) && tokenOf(one) !== expired);
       } catch (error) {
         if (error instanceof NoLogin) return null;
         throw error;
       }
     },
+    awaitsLogin: () => awaitsLogin,
   };
 }
 
@@ -86,7 +97,7 @@ async function renew(logins: Logins, origin: string, isGood: (login: Login) => b
     .catch((error: unknown) => {
       // It is known by its name: its class stays within the settings.
       if (!(error instanceof Error) || error.name !== 'LockError') throw error;
-      throw new ConnectionError(
+      throw new NotRenewed(
         `The login to ${origin} could not be renewed. ${error.message}. If no other service command is at work, remove that file.`,
         error,
       );
@@ -123,7 +134,7 @@ async function refresh(baseUrl: string, refresh_token: string): Promise<TokenPai
     return (await client.POST('/api/v1/auth/refresh', { body: { refresh_token }, signal })).data;
   } catch (error) {
     if (signal.aborted)
-      throw new ConnectionError(
+      throw new NotRenewed(
         `${baseUrl} did not renew the login within ${refreshLimitMs / 1000} s. Is the server well there? Try again.`,
         error,
       );
@@ -152,6 +163,9 @@ function notLoggedIn(origin: string): NoLogin {
     `There is no login to ${origin}. Log in: service login ${origin}, or set SERVICE_API_KEY.`,
   );
 }
+
+/** What may go better at the next attempt, and is not the way to the server. */
+class NotRenewed extends ConnectionError {}
 
 /** Only a person can make another one: no further attempt finds it. */
 class NoLogin extends CommandFailure {

@@ -23,6 +23,8 @@ export interface WorkWishes {
 /** What a run is begun and followed with. */
 export interface Work {
   readonly client: ServiceClient;
+  /** See Connection. */
+  readonly awaitsLogin: () => boolean;
   readonly progress: Progress;
   /** Null where the run is on a remote server, which never sees the files. */
   readonly project: Project | null;
@@ -42,7 +44,8 @@ export async function atWork(wishes: WorkWishes, act: (work: Work) => Promise<vo
     progress.show('Starting');
     const connection = await connect(place, wishes, progress);
     try {
-      await act({ client: connection.client, progress, project, stop: stop.signal });
+      const { client, awaitsLogin } = connection;
+      await act({ client, awaitsLogin, progress, project, stop: stop.signal });
     } finally {
       await connection.close();
     }

@@ -1,4 +1,4 @@
-/** Tells that nothing is heard of the server any more: without it a person waits, and does not know for what. */
+/** Tells that nothing is heard of the run any more: without it a person waits, and does not know for what. */
 import type { StreamOptions } from '@service/client/stream';
 import { paint } from '../output.ts';
 import type { RunDisplay } from './run-display.ts';
@@ -13,23 +13,39 @@ export interface ConnectionWords {
   close(): void;
 }
 
-export function createConnectionWords(display: RunDisplay): ConnectionWords {
+/** What is told, and what once it is over. */
+const troubles = {
+  server: {
+    lost: 'The server is not reached. The run goes on there; its events follow once it is.',
+    restored: 'The server is reached again.',
+  },
+  login: {
+    lost: 'The login is not renewed yet. The run goes on at the server; its events follow once it is.',
+    restored: 'The login is renewed.',
+  },
+};
+
+/** @param awaitsLogin - Whether what is not heard of waits for the login. */
+export function createConnectionWords(display: RunDisplay, awaitsLogin: () => boolean): ConnectionWords {
   let timer: NodeJS.Timeout | undefined;
-  let isTold = false;
+  let told: keyof typeof troubles | null = null;
   const say = (words: string) => display.aside(paint('yellow', `↻ ${words}`, process.stderr));
   return {
     changed(change) {
-      clearTimeout(timer);
+      clearInterval(timer);
       if (change === 'lost')
-        timer = setTimeout(() => {
-          isTold = true;
-          say('The server is not reached. The run goes on there; its events follow once it is.');
+        timer = setInterval(() => {
+          const trouble = awaitsLogin() ? 'login' : 'server';
+          // The login may turn out to be over once the server is there; while that is tried, nothing is said to and fro.
+          if (told === trouble || told === 'login') return;
+          told = trouble;
+          say(troubles[told].lost);
         }, graceMs);
-      else if (isTold) {
-        isTold = false;
-        say('The server is reached again.');
+      else if (told !== null) {
+        say(troubles[told].restored);
+        told = null;
       }
     },
-    close: () => clearTimeout(timer),
+    close: () => clearInterval(timer),
   };
 }

@@ -29,6 +29,8 @@ export interface Following {
   readonly server?: string;
   /** The query in which the agent plans anew, told why. */
   readonly planAgain: (sessionId: string, why: string) => QueryRequest;
+  /** See Connection. */
+  readonly awaitsLogin: () => boolean;
   readonly progress: Progress;
   /** Whose settings the run goes by; null where it is on a remote server. */
   readonly project: Project | null;
@@ -65,7 +67,7 @@ async function watchOne(
   following: Following,
   display: RunDisplay,
 ): Promise<Ended | null> {
-  const { quiet = false, json = false, server, stop } = following;
+  const { quiet = false, json = false, server, awaitsLogin, stop } = following;
   let session: string | null = null;
   let kept: Promise<void> | undefined;
   const onSession = (id: string) => {
@@ -73,7 +75,7 @@ async function watchOne(
     if (server !== undefined) kept ??= keepLatest(server, id);
   };
   try {
-    return await watchRun(client, beginning, { display, json, quiet, stop, onSession });
+    return await watchRun(client, beginning, { display, json, quiet, awaitsLogin, stop, onSession });
   } catch (failure) {
     if (session !== null && !quiet && !json) sayHowToGoOn(session, following);
     throw failure;

@@ -23,6 +23,8 @@ export interface Watching {
   readonly json: boolean;
   /** Says nothing beside the answer. */
   readonly quiet: boolean;
+  /** See Connection. */
+  readonly awaitsLogin: () => boolean;
   /** Interrupts the run. */
   readonly stop: AbortSignal;
   /** Told the session of the run as soon as it is known. */
@@ -40,7 +42,7 @@ export interface Ended {
 export async function watchRun(
   client: ServiceClient,
   beginning: Beginning,
-  { display, json, quiet, stop, onSession }: Watching,
+  { display, json, quiet, awaitsLogin, stop, onSession }: Watching,
 ): Promise<Ended | null> {
   const keyboard = openKeyboard();
   const questions = createRunQuestions(client, display, keyboard);
@@ -52,7 +54,7 @@ export async function watchRun(
   };
   stop.addEventListener('abort', onStop, { once: true });
   const interrupt = interrupterOf(client, stop, over.signal);
-  const connection = createConnectionWords(display);
+  const connection = createConnectionWords(display, awaitsLogin);
   let plan: Plan | null = null;
   try {
     for await (const event of eventsOf(client, beginning, { onConnection: connection.changed })) {
