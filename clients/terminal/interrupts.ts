@@ -25,7 +25,7 @@ export function catchInterrupts(stop: (what: Interrupt) => void): Interrupts {
   let exitCode: number | null = null;
   const act: Act = (what, code) => {
     if (exitCode === null) setImmediate(stop, what);
-    else if (what === 'signal') process.exit(code);
+    else if (what === 'signal') end(code);
     exitCode ??= code;
   };
   catching.push(act);
@@ -39,25 +39,33 @@ export function catchInterrupts(stop: (what: Interrupt) => void): Interrupts {
   };
 }
 
-/** What those who hold interrupts say to whoever presses Ctrl+C meanwhile, and would think that it is not heard. */
-const holding: (() => void)[] = [];
+interface Holding {
+  /** Says to whoever presses Ctrl+C meanwhile that it is heard. */
+  readonly onHeld: () => void;
+  /** Aborted where something came. */
+  readonly came: AbortController;
+}
+
+/** Those who hold interrupts. */
+const holding: Holding[] = [];
 /** What came meanwhile, in its order. */
 const held: (() => void)[] = [];
 
 /**
  * Does what leaves something broken behind where it is cut off; what comes meanwhile takes effect when it is done. It has
- * to end by itself, and soon.
+ * to end by itself, and soon: what can be left out then may be, once the signal is aborted.
  */
 export async function holdInterrupts<Result>(
-  work: () => Promise<Result>,
+  work: (came: AbortSignal) => Promise<Result>,
   onHeld: () => void,
 ): Promise<Result> {
-  holding.push(onHeld);
+  const one = { onHeld, came: new AbortController() };
+  holding.push(one);
   const ignoreSignals = heedSignals();
   try {
-    return await work();
+    return await work(one.came.signal);
   } finally {
-    holding.splice(holding.indexOf(onHeld), 1);
+    holding.splice(holding.indexOf(one), 1);
     ignoreSignals();
     if (holding.length === 0) for (const act of held.splice(0)) act();
   }
@@ -78,9 +86,41 @@ export async function closeAtEnd<Result>(
     const code = interrupts?.exitCode() ?? null;
     // Whatever the work still waits for, a person's answer for instance, would keep the command alive. A signal that
     // comes in the last moment is still heard: it would end the process with no exit code.
-    if (code !== null) process.exit(code);
+    if (code !== null) end(code);
     interrupts?.release();
   }
+}
+
+/** How many threads wait for what may never come. */
+let waitingThreads = 0;
+
+/** Does what keeps a thread of the process for as long as a person likes. */
+export async function onWaitingThread<Result>(work: () => Promise<Result>): Promise<Result> {
+  waitingThreads += 1;
+  try {
+    return await work();
+  } finally {
+    waitingThreads -= 1;
+  }
+}
+
+/** At the end of the command: one that a signal has stopped does not wait for such threads, as Node does. */
+export function endDespiteThreads(): void {
+  if (signalFor(process.exitCode)) end(Number(process.exitCode));
+}
+
+/** By the signal itself where there are such threads: shells make the same exit code of it. */
+function end(code: number): void {
+  const signal = signalFor(code);
+  if (signal === undefined) process.exit(code);
+  process.emit('exit', code);
+  if (process.stdin.isRaw) process.stdin.setRawMode(false);
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+}
+
+function signalFor(code: typeof process.exitCode): Signal | undefined {
+  return waitingThreads > 0 ? signals.find((name) => codes[name] === code) : undefined;
 }
 
 /** Once for the command: what a lost reader means, with work to stop and without. */
@@ -124,9 +164,10 @@ function onInterrupt(what: Interrupt, code: number): void {
   const act = () => {
     const stop = catching.at(-1);
     if (stop) stop(what, code);
-    else process.exit(code);
+    else end(code);
   };
   if (holding.length === 0) return void act();
-  if (held.length === 0 && what === 'signal') holding.at(-1)?.();
+  if (held.length === 0 && what === 'signal') holding.at(-1)?.onHeld();
   held.push(act);
+  for (const { came } of holding) came.abort();
 }

@@ -1,6 +1,6 @@
 /** The `service` command: reads the command line and hands each subcommand to its file. */
 import type { Command } from 'commander';
-import { endWithTheReader } from './interrupts.ts';
+import { endDespiteThreads, endWithTheReader } from './interrupts.ts';
 
 try {
   await answer(process.argv.slice(2));
@@ -10,6 +10,7 @@ try {
   if (said !== null) process.stderr.write(`${said}\n`);
   process.exitCode = exitCodeOf(error);
 }
+endDespiteThreads();
 
 async function answer(words: readonly string[]): Promise<void> {
   endWithTheReader();

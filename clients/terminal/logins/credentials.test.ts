@@ -1,5 +1,6 @@
 /** How a login is renewed: by the real command, against a real server behind a network that the test spoils. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { type TestHome, testHome } from '../test-command.ts';
@@ -46,6 +47,73 @@ test.each([
   proxy.letGo();
   expect(await command.ended).toMatchObject({ code, stdout: '' });
   expect(await home.service(['sessions', 'list', '--server', proxy.url])).toMatchObject({ code: 0 });
+});
+
+/**
+ * In the place of the package that opens the system's keyring: a file, and a thread that waits, as that of a keyring does
+ * which is to be unlocked, at the call that the variable names.
+ */
+const playedKeyring = `import { readFileSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+const { TEST_KEYRING: folder, TEST_KEYRING_WAITS: waits } = process.env;
+const calls = {};
+async function call(name) {
+  calls[name] = (calls[name] ?? 0) + 1;
+  if (waits !== name + ' ' + calls[name]) return;
+  writeFileSync(folder + '/asked', '');
+  await open(folder + '/pipe');
+}
+export class AsyncEntry {
+  async getPassword() {
+    await call('getPassword');
+    return readFileSync(folder + '/secret', 'utf8');
+  }
+  async setPassword(secret) {
+    await call('setPassword');
+    writeFileSync(folder + '/secret', secret);
+  }
+}`;
+
+/** Somebody who is logged in, with a login in that keyring which is over by the clock here. */
+async function loggedInByKeyring() {
+  const [home, server] = [testHome(), await startTestServer()];
+  const place = (file: string) => join(home.home, file);
+  execFileSync('mkfifo', [place('pipe')]);
+  const url = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
+  const played = `{ url: ${JSON.stringify(url(playedKeyring))}, shortCircuit: true }`;
+  const hook = `import { registerHooks } from 'node:module';
+    const resolve = (name, context, next) => name === '@napi-rs/keyring' ? ${played} : next(name, context);
+    registerHooks({ resolve });`;
+  const variables = { NODE_OPTIONS: `--import=${url(hook)}`, TEST_KEYRING: home.home };
+  const login = ['login', server.url, '--email', server.email];
+  expect(await home.service(login, { input: `${server.password}\n`, variables })).toMatchObject({ code: 0 });
+  expect(readFileSync(loginsOf(home), 'utf8')).not.toContain('refresh_token');
+  const kept = readFileSync(place('secret'), 'utf8');
+  writeFileSync(place('secret'), kept.replace(/"expires_at":"[^"]+"/, '"expires_at":"2020-01-01T00:00:00Z"'));
+  return { home, server, place, variables };
+}
+
+test.each([
+  ['sessions list', 'read', 'getPassword 2', ''],
+  ['sessions list', 'written', 'setPassword 1', ''],
+  ['run --model demo:demo-1 hello', 'read', 'getPassword 2', 'Stopping the run'],
+  ['run --model demo:demo-1 hello', 'written', 'setPassword 1', ''],
+])('Ctrl+C ends `%s` whose login is %s while the keyring is to be unlocked', async (...given) => {
+  const [words, , waits, stopping] = given;
+  const { home, server, place, variables } = await loggedInByKeyring();
+  const waiting = { ...variables, TEST_KEYRING_WAITS: waits };
+  const command = home.start([...words.split(' '), '--server', server.url], { variables: waiting });
+  await command.until(() => existsSync(place('asked')));
+  command.child.kill('SIGINT');
+  if (stopping !== '') {
+    // The run is to be interrupted first, which cannot be asked for now.
+    await command.until(() => command.stderr().includes(stopping));
+    command.child.kill('SIGINT');
+  }
+  await command.ended;
+  expect(command.child.signalCode).toBe('SIGINT');
+  const after = await home.service(['sessions', 'list', '--server', server.url], { variables });
+  expect(after).toMatchObject({ code: 0 });
 });
 
 /** Another process that holds the logins until the given function is called. */

@@ -111,9 +111,9 @@ async function renewAlone(logins: Logins, origin: string, isGood: (login: Login)
   const { refresh_token: spent } = kept;
   // Whoever is cut off in between has a login that the server takes for stolen.
   return await holdInterrupts(
-    async () => {
+    async (came) => {
       const next = loginOf(await refresh(origin, spent));
-      await logins.keep(origin, next);
+      await logins.keep(origin, next, came);
       return next;
     },
     () => sayThatItWaits(origin),

@@ -1,4 +1,5 @@
 /** The keyring of the system: Keychain, Credential Manager, or the Secret Service of a Linux desktop. */
+import { onWaitingThread } from '../interrupts.ts';
 
 /** Keeps secrets by the server that they are for. */
 export interface Keyring {
@@ -31,7 +32,7 @@ export async function isRemoved(keyring: Keyring, origin: string): Promise<boole
   }
 }
 
-/** Opened when it is used: where there is none, only what is kept in it fails. */
+/** Opened when it is used: where there is none, only what is kept in it fails. Each call waits until it is unlocked. */
 export function systemKeyring(): Keyring {
   const entry = async (origin: string) => {
     const { AsyncEntry } = await import('@napi-rs/keyring');
@@ -39,18 +40,21 @@ export function systemKeyring(): Keyring {
   };
   return {
     async read(origin) {
-      return await (await entry(origin)).getPassword();
+      const opened = await entry(origin);
+      return await onWaitingThread(() => opened.getPassword());
     },
     async write(origin, secret) {
       try {
-        await (await entry(origin)).setPassword(secret);
+        const opened = await entry(origin);
+        await onWaitingThread(() => opened.setPassword(secret));
         return true;
       } catch {
         return false; // There is none, it is locked, or there is no build of the package for this system.
       }
     },
     async remove(origin) {
-      await (await entry(origin)).deleteCredential();
+      const opened = await entry(origin);
+      await onWaitingThread(() => opened.deleteCredential());
     },
   };
 }

@@ -23,8 +23,11 @@ export interface Logins {
   origins(): Promise<readonly string[]>;
   /** Throws where no login could be kept, with what to do about it. */
   prepare(): Promise<void>;
-  /** Keeps a login in place of the one before, and says where. */
-  keep(origin: string, login: Login): Promise<'keyring' | 'file'>;
+  /**
+   * Keeps a login in place of the one before, and says where. One that must be kept soon goes into the file where the keyring
+   * waits for somebody.
+   */
+  keep(origin: string, login: Login, soon?: AbortSignal): Promise<'keyring' | 'file'>;
   /** Forgets a login, and says so where its secret may still be in a keyring that cannot be reached. */
   remove(origin: string): Promise<'removed' | 'left_in_keyring'>;
   /** Runs what reads and changes logins while no other process does. */
@@ -83,10 +86,12 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
       }
       await read();
     },
-    async keep(origin, login) {
+    async keep(origin, login, soon) {
       const entries = await read();
-      const inKeyring = await keyring.write(origin, JSON.stringify(login));
-      const left = isInKeyring(entries[origin]) && { left_in_keyring: true as const };
+      const written = keyring.write(origin, JSON.stringify(login));
+      const inKeyring = soon ? await answerSoon(written, soon) : await written;
+      const mayBeLeft = inKeyring === null || isInKeyring(entries[origin]);
+      const left = mayBeLeft && { left_in_keyring: true as const };
       const entry = inKeyring ? { login: null } : { login, ...left };
       await write({ ...entries, [origin]: entry });
       return inKeyring ? 'keyring' : 'file';
@@ -100,6 +105,26 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
     },
     locked,
   };
+}
+
+/** In which a keyring answers that is open. */
+const openKeyringMs = 500;
+
+/** Null where the answer was not there soon after the signal, as from a keyring that is to be unlocked. */
+async function answerSoon<Answer>(answer: Promise<Answer>, soon: AbortSignal): Promise<Answer | null> {
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  let timer: NodeJS.Timeout | undefined;
+  const hurry = () => {
+    timer = setTimeout(resolve, openKeyringMs, null);
+  };
+  if (soon.aborted) hurry();
+  else soon.addEventListener('abort', hurry, { once: true });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    soon.removeEventListener('abort', hurry);
+    clearTimeout(timer);
+  }
 }
 
 /** Whether the keyring has a secret for it, or may still have one. */
