@@ -107,6 +107,32 @@ describe('a plain query', () => {
     expect(texts).toEqual(['system', 'user', 'assistant', 'user']);
   });
 
+  test('waits its turn on a busy session, and answers what it was asked itself', async () => {
+    await upstream.script([
+      { when: { last_user: '^hold' }, reply: { text: 'Slow.', hold_after_chunks: 1 } },
+      { reply: { text: 'You said: {{last_user}}' } },
+    ]);
+    const { token } = ada;
+    const session_id = (await app.request('POST', '/api/v1/sessions', { token, body: {} })).body.id;
+    const statuses = async () => {
+      const { body } = await app.request('GET', `/api/v1/runs?session_id=${session_id}`, { token });
+      return body.data.map(({ status }: Run) => status).toSorted();
+    };
+    const first = stream({ prompt: 'hold', session_id });
+    await expect.poll(statuses).toEqual(['running']);
+    const second = app.request('POST', '/api/v1/query', { token, body: { prompt: 'next', session_id } });
+    await expect.poll(statuses).toEqual(['queued', 'running']);
+    await upstream.releaseHeld();
+    expect(lastOf(await first).data).toMatchObject({ status: 'completed', content: [{ text: 'Slow.' }] });
+    expect(await second).toMatchObject({
+      status: 200,
+      body: { stop_reason: 'end_turn', content: [{ text: 'You said: next' }] },
+    });
+    const { body } = await app.request('GET', `/api/v1/sessions/${session_id}/messages`, { token });
+    const said = body.data.map(({ parts }: { parts: { text: string }[] }) => parts[0]?.text);
+    expect(said).toEqual(['hold', 'Slow.', 'next', 'You said: next']);
+  });
+
   test.each([
     [{ prompt: 'x', corpus_id: 'unknown' }, 404, 'corpus_not_found'],
     [{ prompt: 'x', agent_slug: 'poet' }, 404, 'agent_not_found'],
