@@ -1,4 +1,5 @@
 // The grep tool, with ripgrep and without: the same questions to both.
+import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -222,6 +223,15 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
     symlinkSync(workspace.secretFile, join(workspace.path, 'file'));
     mkdirSync(join(workspace.path, 'empty'));
     expect((await grep(workspace, { pattern: SECRET })).content).toBe('No matches found.');
+  });
+
+  when(asked('an interrupted search of an expression that takes for ever stops at once'), async () => {
+    const workspace = testWorkspace();
+    // Whether it fits depends on each of 800 characters that chance has chosen: no engine knows a short way.
+    workspace.file('dice.txt', randomBytes(8_000_000).toString('hex'));
+    const pattern = '(.*[0-7].{400}){2}[g-z]';
+    const output = await grep(workspace, { pattern }, 600_000, AbortSignal.timeout(300));
+    expect(output).toMatchObject({ is_error: true, metadata: { interrupted: true } });
   });
 });
 

@@ -9,6 +9,8 @@ import { callTool, type TestWorkspace, testWorkspace, unreachableFile } from './
 const rules = { requireSandbox: false };
 const strict = { requireSandbox: true };
 const limits = { max_depth: 0, max_items: 1000 };
+/** A pattern and a name that are compared for ever. */
+const endless = { pattern: '*a*a*a*a*a*a*a*a*a*a*b', name: `${'a'.repeat(200)}x` };
 
 function fill(workspace: TestWorkspace): void {
   workspace.file('src/a.ts', '', 30);
@@ -124,6 +126,14 @@ describe('ls', () => {
       /does not exist/,
     );
   });
+
+  test('an interrupted listing without the names of a pattern that never ends stops at once', async () => {
+    const workspace = testWorkspace();
+    workspace.file(endless.name, '');
+    const context = workspace.context({ signal: AbortSignal.timeout(300) });
+    const output = await callTool(lsTool(rules, limits), { ignore: [endless.pattern] }, context);
+    expect(output).toMatchObject({ is_error: true, metadata: { interrupted: true } });
+  });
 });
 
 describe('glob', () => {
@@ -197,10 +207,10 @@ describe('glob', () => {
   test('an interrupted search of a pattern that never ends stops at once', async () => {
     const workspace = testWorkspace();
     mkdirSync(join(workspace.path, 'd'));
-    workspace.file(`${'a'.repeat(200)}x`, '');
+    workspace.file(endless.name, '');
     const started = Date.now();
     const context = workspace.context({ signal: AbortSignal.timeout(300) });
-    const output = await callTool(glob, { pattern: '*a*a*a*a*a*a*a*a*a*a*b' }, context);
+    const output = await callTool(glob, { pattern: endless.pattern }, context);
     expect(output).toMatchObject({ is_error: true, metadata: { interrupted: true } });
     expect(Date.now() - started).toBeLessThan(20_000);
   });
