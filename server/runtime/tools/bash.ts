@@ -19,9 +19,10 @@ export interface BashOptions {
   readonly sandbox: Sandbox | null;
   readonly allowNetwork: boolean;
   readonly jobs: Jobs;
+  /** How long a command is waited for that does not say how long it may take; a minute if absent. */
+  readonly patienceS?: number;
 }
 
-/** How long a command is waited for that does not say how long it may take. */
 const PATIENCE_S = 60;
 const MAX_TIMEOUT_S = 600;
 /** When a command in the background is stopped in any case. */
@@ -61,10 +62,11 @@ const input = z.strictObject({
 type Command = z.output<typeof input>;
 
 /** Builds the `bash` tool. */
-export function bashTool(options: BashOptions): Tool {
+export function bashTool(given: BashOptions): Tool {
+  const options = { patienceS: PATIENCE_S, ...given };
   return defineTool({
     name: 'bash',
-    description: `${DESCRIPTION} ${options.sandbox ? sandboxNote(options) : ''}`.trim(),
+    description: `${commandNote(options)} ${options.sandbox ? sandboxNote(options) : ''}`.trim(),
     idempotent: false,
     needsPermission: true,
     input,
@@ -79,13 +81,18 @@ export function bashTool(options: BashOptions): Tool {
   });
 }
 
-const DESCRIPTION =
-  `Runs a shell command in the workspace and returns its output (both streams, cut in the middle at ` +
-  `${MAX_OUTPUT_LENGTH} characters) and exit code. One that takes longer than ${PATIENCE_S} s goes on in the background ` +
-  'as a job, as one with run_in_background does at once: see job_output and job_kill. With timeout_seconds ' +
-  `(at most ${MAX_TIMEOUT_S}) it is waited for and stopped then instead. Each call starts anew in the ` +
-  'workspace folder: of earlier ones neither folder nor variables are left. There is no terminal and no input; every ' +
-  'process it starts ends with it.';
+type Patience = Pick<Required<BashOptions>, 'patienceS'>;
+
+function commandNote({ patienceS }: Patience): string {
+  return (
+    `Runs a shell command in the workspace and returns its output (both streams, cut in the middle at ` +
+    `${MAX_OUTPUT_LENGTH} characters) and exit code. One that takes longer than ${patienceS} s goes on in the background ` +
+    'as a job, as one with run_in_background does at once: see job_output and job_kill. With timeout_seconds ' +
+    `(at most ${MAX_TIMEOUT_S}) it is waited for and stopped then instead. Each call starts anew in the ` +
+    'workspace folder: of earlier ones neither folder nor variables are left. There is no terminal and no input; every ' +
+    'process it starts ends with it.'
+  );
+}
 
 function sandboxNote(options: BashOptions): string {
   const network = options.allowNetwork ? '' : ' and there is no network';
@@ -95,7 +102,7 @@ function sandboxNote(options: BashOptions): string {
   );
 }
 
-async function run(call: Command, options: BashOptions, context: ToolContext): Promise<ToolOutput> {
+async function run(call: Command, options: Required<BashOptions>, context: ToolContext): Promise<ToolOutput> {
   const workspace = await realpath(context.workspacePath);
   const started = await startable(call.command, workspace, context.readableFolders, options);
   if ('refused' in started) return failure(started.refused);
@@ -127,11 +134,11 @@ async function run(call: Command, options: BashOptions, context: ToolContext): P
       'Too many commands are at work already. End one with job_kill, or wait for one with job_output.',
     );
   }
-  const end = await waitFor(job, call.run_in_background ? 0 : patienceMs(call), progress);
+  const end = await waitFor(job, call.run_in_background ? 0 : patienceMs(call, options), progress);
   watched = false;
   if (!end) {
     job.leave();
-    return success(inBackground(job, output.text(), call), { job_id: job.id });
+    return success(inBackground(job, output.text(), call, options), { job_id: job.id });
   }
   options.jobs.forget(context.sessionId, job.id);
   return resultOf(end, output.text(), call);
@@ -155,13 +162,13 @@ async function waitFor(
 }
 
 /** A command that says how long it may take is waited for as long; others go on by themselves. */
-function patienceMs({ timeout_seconds }: Command): number | null {
-  return timeout_seconds === undefined ? PATIENCE_S * 1000 : null;
+function patienceMs({ timeout_seconds }: Command, { patienceS }: Patience): number | null {
+  return timeout_seconds === undefined ? patienceS * 1000 : null;
 }
 
-function inBackground(job: Job, output: string, call: Command): string {
+function inBackground(job: Job, output: string, call: Command, { patienceS }: Patience): string {
   const text = output.trim() === '' ? '' : `${withoutLastBreaks(output)}\n`;
-  const why = call.run_in_background ? 'It runs' : `After ${PATIENCE_S} s it goes on`;
+  const why = call.run_in_background ? 'It runs' : `After ${patienceS} s it goes on`;
   return `${text}(${why} in the background as ${job.id}. job_output gives what it writes from now on; job_kill ends it.)`;
 }
 

@@ -55,6 +55,24 @@ describe('a command in the background', () => {
     expect((await output(1)).content).toBe('(no new output)\n(Exit code 3.)');
   });
 
+  test('is what takes longer than is waited for, a minute by default, where no time for it was said', async () => {
+    const { jobs, output, workspace } = setUp();
+    const options = { sandbox: null, allowNetwork: false, jobs };
+    expect(bashTool(options).description).toContain('takes longer than 60 s goes on in the background');
+    const bash = bashTool({ ...options, patienceS: 0.2 });
+    const command = 'until [ -e go ]; do sleep 0.02; done; echo done';
+    const { is_error, content, metadata } = await callTool(bash, { command }, workspace.context());
+    const id = String(metadata?.job_id);
+    expect(is_error).toBe(false);
+    expect(content).toContain(`(After 0.2 s it goes on in the background as ${id}. job_output gives `);
+    workspace.file('go', '');
+    // The first news may be the output, or the end with it.
+    const told = [await output(id), await output(id)].map((news) => news.content).join('\n');
+    expect(told).toMatch(/^done\n.*\(Exit code 0\.\)$/s);
+    const waited = { command: 'sleep 0.4', timeout_seconds: 60 };
+    expect((await callTool(bash, waited, workspace.context())).content).toContain('(Exit code 0.)');
+  });
+
   test('that is stopped by its own limit says after how long', async () => {
     const { bash, output, workspace } = setUp();
     const call = { command: 'sleep 60', run_in_background: true, timeout_seconds: 1 };
