@@ -9,6 +9,7 @@ import { generateDerivedDocuments } from './derived-documents.ts';
 import { requireKnownExtensions } from './extensions.ts';
 import { generateHeaders } from './headers.ts';
 import { generateRoutes } from './routes.ts';
+import { generateSettingDefaults } from './setting-defaults.ts';
 import { generateSettingsTable } from './settings-table.ts';
 import { generateSettingsValidator } from './settings-validator.ts';
 
@@ -23,6 +24,7 @@ await Promise.all([
   generateHeaders(root, contract),
   generateDerivedDocuments(root, contract),
   generateConfigTypes(root),
+  generateSettingDefaults(root),
   generateSettingsTable(root),
   generateSettingsValidator(root),
   generateCatalogValidator(root),

@@ -49,6 +49,11 @@ test.each([
   expect(answer.includes('Cut at 10 entries')).toBe(entries === 10);
 });
 
+test('`tools.ls.max_items` is 1000 where nobody has written it', async () => {
+  for (let index = 0; index <= 1000; index += 1) await writeFile(join(folder, `f${index}`), '');
+  expect(await useTool({}, 'ls', {})).toContain('(Cut at 1000 entries.');
+});
+
 test.each([
   ['1ms', true],
   [1_000_000, true],

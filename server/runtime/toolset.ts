@@ -3,6 +3,7 @@
 import { parseDuration } from '../clock.ts';
 import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
+import { settingDefaults } from '../contract/setting-defaults.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Sandbox, SandboxUnavailable } from './processes/sandbox.ts';
 import type { Jobs } from './tools/jobs.ts';
@@ -69,8 +70,16 @@ export function prepareToolsets({
       outbound,
       hiddenPaths,
       allowNetwork: allowsNetwork(config),
-      ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
-      grep: { timeoutMs: Math.min(parseDuration(config.tools?.grep?.timeout ?? '5s'), longestTimeoutMs) },
+      ls: {
+        max_depth: config.tools?.ls?.max_depth ?? settingDefaults['tools.ls.max_depth'],
+        max_items: config.tools?.ls?.max_items ?? settingDefaults['tools.ls.max_items'],
+      },
+      grep: {
+        timeoutMs: Math.min(
+          parseDuration(config.tools?.grep?.timeout ?? settingDefaults['tools.grep.timeout']),
+          longestTimeoutMs,
+        ),
+      },
     });
   return (config, shared) => {
     const disabled = config.options?.disabled_tools ?? [];
@@ -123,5 +132,5 @@ function disabledBy(name: string, present: readonly Tool[], disabled: readonly s
 }
 
 function allowsNetwork({ tools }: ClientConfig): boolean {
-  return tools?.bash?.network ?? false;
+  return tools?.bash?.network ?? settingDefaults['tools.bash.network'];
 }

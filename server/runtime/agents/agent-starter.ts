@@ -1,6 +1,7 @@
 /** What a run needs to start other agents: how far it may go, and what it leaves them. */
 import type { PermissionRule, QueryLimits } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
+import { settingDefaults } from '../../contract/setting-defaults.ts';
 import type { Query } from '../query.ts';
 import type { OpenQuestions } from '../runs/open-questions.ts';
 import type { RunRequest } from '../transcript.ts';
@@ -37,10 +38,18 @@ export interface AgentStarter {
   readonly inTurn: <Value>(work: () => Promise<Value>) => Promise<Value>;
 }
 
-/** How many agents, and how deep, where the settings do not say. */
-const defaults = { max_agent_depth: 1, max_agents: 10 };
+/** How many agents, and how deep. */
+interface AgentLimits {
+  readonly max_agent_depth: number;
+  readonly max_agents: number;
+}
 
-export function agentLimits({ options }: ClientConfig): typeof defaults {
+const defaults: AgentLimits = {
+  max_agent_depth: settingDefaults['options.limits.max_agent_depth'],
+  max_agents: settingDefaults['options.limits.max_agents'],
+};
+
+export function agentLimits({ options }: ClientConfig): AgentLimits {
   const { max_agent_depth, max_agents } = { ...defaults, ...options?.limits };
   return { max_agent_depth, max_agents };
 }

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { realpath } from 'node:fs/promises';
 import type { ToolUse } from '../../contract/api.ts';
 import type { Hook } from '../../contract/config.ts';
+import { settingDefaults } from '../../contract/setting-defaults.ts';
 import { type CommandEnd, type CommandRequest, runCommand } from '../commands/command.ts';
 import { childEnvironment } from '../processes/child-environment.ts';
 import type { RunScope } from '../runs/run-scope.ts';
@@ -23,7 +24,7 @@ const cannotRunCodes = [126, 127];
 const lastOrdinaryCode = 128;
 const lastSignalCode = 128 + 64;
 
-const defaultTimeoutS = 30;
+const defaultTimeoutS = settingDefaults['hooks.*[].timeout'];
 /** Timers know no longer time. */
 const longestTimeoutMs = 2 ** 31 - 1;
 const mostOutputBytes = 1024 ** 2;

@@ -2,6 +2,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import type { ClientConfig, LanguageServer as LanguageServerEntry } from '../../contract/config.ts';
+import { settingDefaults } from '../../contract/setting-defaults.ts';
 import { isOfType } from './file-types.ts';
 import { genericCommands, type KnownServer, knownServers } from './known-servers.ts';
 import { rootFolderOf } from './root-folder.ts';
@@ -21,7 +22,7 @@ export interface ServerDefinition {
   readonly fingerprint: string;
 }
 
-const defaultTimeoutS = 30;
+const defaultTimeoutS = settingDefaults['lsp.*.timeout'];
 
 /** The servers of the settings that are not disabled, those named first. */
 export function namedServers(config: ClientConfig): readonly ServerDefinition[] {

@@ -1,5 +1,6 @@
 /** An entry of `mcp` in the settings: what it starts or reaches, once its templates are replaced. */
 import type { McpServer } from '../../contract/config.ts';
+import { settingDefaults } from '../../contract/setting-defaults.ts';
 import type { ExpandSetting } from '../extension.ts';
 import { McpFailure } from './failure.ts';
 
@@ -30,7 +31,7 @@ export interface OauthSettings {
   readonly callbackPort: number | undefined;
 }
 
-const defaultTimeoutS = 15;
+const defaultTimeoutS = settingDefaults['mcp.*.timeout'];
 /** Timers know no longer time. */
 const longestTimeoutMs = 2 ** 31 - 1;
 

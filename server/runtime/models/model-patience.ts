@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RuntimeEvent } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
+import { settingDefaults } from '../../contract/setting-defaults.ts';
 import { ModelFailure } from './model.ts';
 import type { ModelChoice } from './model-choice.ts';
 
@@ -14,7 +15,7 @@ export interface Patience {
   readonly forgetsBeginnings: boolean;
 }
 
-const usual = { attempts: 4, pauseMs: 500 };
+const usual = { attempts: settingDefaults['options.limits.max_attempts'], pauseMs: 500 };
 
 export function patienceOf(
   { options }: ClientConfig,

@@ -1,6 +1,7 @@
 /** How much a run may do before it ends by itself. */
 import type { QueryLimits, StopReason, Usage } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
+import { settingDefaults } from '../../contract/setting-defaults.ts';
 import type { Cost } from '../models/cost.ts';
 
 export interface LimitsOfRun {
@@ -10,7 +11,7 @@ export interface LimitsOfRun {
   readonly maxCost: number;
 }
 
-const usualSteps = 50;
+const usualSteps: number = settingDefaults['options.limits.max_steps'];
 
 /** What the settings allow, or less where the query asks for less. */
 export function limitsOf(
