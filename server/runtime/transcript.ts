@@ -142,7 +142,10 @@ export interface NewRun {
   readonly permissionMode: PermissionMode;
   /** What becomes of a question to a person: wait for the answer, or deny at once because nobody listens. */
   readonly onUnanswered: 'wait' | 'deny';
-  /** The prompt, and before it any history that the caller brought. Stored with the run, in its transaction. */
+  /**
+   * The prompt, and before it any history that the caller brought, which belongs to no run: it was answered elsewhere. Stored
+   * with the run, in its transaction.
+   */
   readonly messages: readonly NewMessage[];
   /** Names the process that works on it, among all that share the database. */
   readonly owner: string;

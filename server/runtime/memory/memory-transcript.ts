@@ -50,6 +50,8 @@ interface StoredRun {
 
 export function createMemoryTranscript(): MemoryTranscript {
   const messages = new Map<string, Message[]>();
+  /** With which run each message came, also where it belongs to none. */
+  const cameWith = new Map<string, string>();
   const runs = new Map<string, StoredRun>();
   const permissions = new Map<string, PermissionRequest>();
   const prompts = new Map<string, PromptRequest>();
@@ -66,18 +68,24 @@ export function createMemoryTranscript(): MemoryTranscript {
   };
   const append = (runId: string, events: readonly NumberedEvent[]) =>
     void runOf(runId).events.push(...events);
-  const addMessages = (runId: string, sessionId: string, added: readonly NewMessage[], before?: string) => {
+  const addMessages = (
+    runId: string,
+    sessionId: string,
+    added: readonly (NewMessage & { readonly run_id?: null })[],
+    before?: string,
+  ) => {
     const stored = added.map((message) => ({
       cost: null,
       summary: false,
       excluded: false,
+      run_id: runId,
       ...message,
       session_id: sessionId,
-      run_id: runId,
       feedback: null,
       reverted: false,
       created_at: new Date().toISOString(),
     }));
+    for (const { id } of added) cameWith.set(id, runId);
     const present = messages.get(sessionId) ?? [];
     const place = before === undefined ? present.length : present.findIndex(({ id }) => id === before);
     messages.set(sessionId, present.toSpliced(place, 0, ...stored));
@@ -111,7 +119,7 @@ export function createMemoryTranscript(): MemoryTranscript {
 
   return {
     async beginRun(run) {
-      const { id, sessionId, messages: prompt, queueLimit, events, approval, afterRun } = run;
+      const { id, sessionId, messages: brought, queueLimit, events, approval, afterRun } = run;
       if (afterRun !== undefined && afterRun !== newestRun(sessionId))
         throw Object.assign(new Error('Another run has come.'), { name: 'SessionMoved' });
       // One of them is at work; the others wait.
@@ -122,7 +130,10 @@ export function createMemoryTranscript(): MemoryTranscript {
       const runNumber = runs.size + 1;
       const state = { usage: noUsage, cost: 0, interrupted: false, begun: false, outcome: null };
       runs.set(id, { sessionId, runNumber, events: [...events], ...state });
-      addMessages(id, sessionId, prompt);
+      const prompt = brought.at(-1);
+      // What was said before it was asked and answered elsewhere.
+      const said = brought.map((message) => (message === prompt ? message : { ...message, run_id: null }));
+      addMessages(id, sessionId, said);
       return { runNumber, notices: [] };
     },
     async readQuotas() {
@@ -131,7 +142,7 @@ export function createMemoryTranscript(): MemoryTranscript {
     },
     async readMessages(sessionId, throughRunId) {
       const runIds = [...runs.keys()];
-      const orderOf = ({ run_id }: Message) => runIds.indexOf(run_id ?? '');
+      const orderOf = ({ id }: Message) => runIds.indexOf(cameWith.get(id) ?? '');
       const last = throughRunId === undefined ? runIds.length : runIds.indexOf(throughRunId);
       const spoken = (messages.get(sessionId) ?? []).filter((message) => orderOf(message) <= last);
       return spoken.sort((a, b) => orderOf(a) - orderOf(b));

@@ -134,6 +134,28 @@ describe.each(dialects)('a run whose window is nearly full (%s)', (type) => {
     ]);
   });
 
+  test('is summed up before the prompt that came with a history, which stays whole', async () => {
+    await upstream.script([summaries, done]);
+    const { ask, transcript } = await modelRuntime(upstream, { type, models: small });
+    const text = `And a cake. ${'Sweet. '.repeat(1500)}Without nuts.`;
+    const said = (role: 'user' | 'assistant', words: string) => ({
+      ...{ role, parts: [{ type: 'text' as const, text: words }] },
+    });
+    const messages = [said('user', 'Bake'), said('assistant', 'Baked. '.repeat(4000)), said('user', text)];
+    expect(told(await ask('', { messages }), 'session_summarized')).toHaveLength(1);
+    const [summed, asked] = await sent();
+    expect(summed).toContain('Baked.');
+    expect(summed).not.toContain('And a cake.');
+    expect(asked).toMatch(/They want bread\..*And a cake\. .*Without nuts\./);
+    expect(asked).not.toContain('Baked.');
+    await ask('And now?');
+    const stored = await transcript.readMessages('ses_1');
+    expect(stored.map(({ role, summary }) => (summary ? 'summary' : role))).toEqual([
+      ...['user', 'assistant', 'summary', 'user', 'assistant'],
+      ...['user', 'assistant'],
+    ]);
+  });
+
   test("is summed up before what a client's tool gave, which stays whole behind its call", async () => {
     const call = { name: 'get_weather', arguments: { place: 'Bern' } };
     await upstream.script([
