@@ -148,6 +148,15 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
       expect(await found(pattern)).toBe('b.txt:1: Äpfel');
   });
 
+  when(asked('an ignore file counts from its first rule on, behind a byte order mark too'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('below/deep/.gitignore', '\ufeffmade/\n*.log\n');
+    for (const path of ['below/deep/made/a.txt', 'below/deep/b.log', 'below/deep/c.txt'])
+      workspace.file(path, 'needle');
+    for (const path of ['.', 'below', 'below/deep'])
+      expect((await grep(workspace, { pattern: 'needle', path })).content).toBe('below/deep/c.txt:1: needle');
+  });
+
   when(asked('a file of more than 20 MB is left out, and refused where it is named'), async () => {
     const workspace = testWorkspace();
     workspace.file('small.log', 'ERROR');

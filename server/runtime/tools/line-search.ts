@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import type { Sandbox } from '../processes/sandbox.ts';
 import { foldersDownTo } from './ignore-rules.ts';
 import { type RipgrepQuery, ripgrep } from './ripgrep.ts';
-import { rulesForRipgrep } from './ripgrep-rules.ts';
+import { mayHideRule, rulesForRipgrep } from './ripgrep-rules.ts';
 import { search } from './search.ts';
 import type { LineMatch, RipgrepRules, WalkScope } from './search-job.ts';
 
@@ -72,7 +72,7 @@ async function narrowed(
   return { ...found, matches: await newestFirst(scope.start, matches) };
 }
 
-/** Whether ignore files may speak of these files that ripgrep has not read. */
+/** Whether ignore files may speak of these files that ripgrep has not read, or not from their first rule on. */
 async function hasOtherRules(scope: WalkScope, paths: readonly string[]): Promise<boolean> {
   const above = foldersDownTo(scope).slice(1);
   const below = new Set(
@@ -83,7 +83,8 @@ async function hasOtherRules(scope: WalkScope, paths: readonly string[]): Promis
     ...above.filter((folder) => folder !== scope.start).map((folder) => join(folder, '.gitignore')),
     ...[...new Set([...above, ...below])].map((folder) => join(folder, '.serviceignore')),
   ];
-  return (await Promise.all(files.map(isThere))).includes(true);
+  if ((await Promise.all(files.map(isThere))).includes(true)) return true;
+  return [...below].some((folder) => mayHideRule(join(folder, '.gitignore')));
 }
 
 function isThere(path: string): Promise<boolean> {

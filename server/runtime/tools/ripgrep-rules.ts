@@ -24,3 +24,8 @@ export function rulesForRipgrep(scope: WalkScope): RipgrepRules | null {
   }
   return { startIgnored: false };
 }
+
+/** Whether ripgrep may not know the first rule of a file that it reads itself; of a large one that is not looked for. */
+export function mayHideRule(path: string): boolean {
+  return existsSync(path) && readSmallFile(path, MAX_RULES_BYTES)?.startsWith('\uFEFF') !== false;
+}
