@@ -44,7 +44,15 @@ export interface StartOptions {
   readonly resolver?: ServicesInput['resolver'];
   /** The folder that the command which starts this server works in. */
   readonly project?: LocalProject;
+  /**
+   * Tells people of the server, before anybody is answered. The operator's key is good once this has settled: a start
+   * that ends before has made no operator, and the next one makes another key.
+   */
+  readonly announce?: (server: BegunServer) => Promise<void>;
 }
+
+/** A server that listens, and answers before long. */
+export type BegunServer = Pick<RunningServer, 'url' | 'services' | 'firstCredential'>;
 
 /** How long open answers may take to end once every run has. */
 const closingMs = 5000;
@@ -79,11 +87,15 @@ export async function startServer(
     const url = await listen(http, settings);
     // Listening everywhere is no address that one could go to; where it matters SERVICE_PUBLIC_URL says one.
     state.url = url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, '//localhost:');
-    const firstCredential = await services.identity.bootstrap({
+    const announce = async (firstCredential: FirstCredential | null) =>
+      options.announce?.({ url, services, firstCredential });
+    const start = {
       ...settings,
       loopback: isLoopback(settings.host),
       inProcess: options.project !== undefined,
-    });
+    };
+    const firstCredential = await services.identity.bootstrap(start, announce);
+    if (firstCredential === null) await announce(null);
     const processKey = options.project ? await services.identity.issueProcessKey() : null;
     opened.resolve();
     // A command that has the server inside ends before long; whoever serves for long writes the head down every hour.
@@ -152,27 +164,40 @@ export async function serve(argv: readonly string[]): Promise<void> {
   // there: it stays as it is.
   setFlagsFromString('--max-semi-space-size=4');
   setFlagsFromString('--semi-space-growth-factor=1');
-  const server = await startServer(settings);
-  takeOverConsole(server.services.log);
-  // Whoever reads the summary may send a signal at once.
-  stopOnSignals(server);
-  process.stdout.write(startSummary(settings, server, version()));
+  const starting = startServer(settings, {
+    async announce(server) {
+      takeOverConsole(server.services.log);
+      // Whoever reads the summary may send a signal at once.
+      stopOnSignals(starting, server.services.log);
+      await print(startSummary(settings, server, version()));
+    },
+  });
+  await starting;
+}
+
+/** Settles once the text has left the process. */
+function print(text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+  });
 }
 
 /** The first signal drains, the second ends at once. */
-function stopOnSignals(server: RunningServer): void {
+function stopOnSignals(starting: Promise<RunningServer>, log: Log): void {
   let stopping = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       if (stopping) process.exit(1);
       stopping = true;
-      server.stop().then(
-        () => process.exit(0),
-        (error: unknown) => {
-          server.services.log.error({ err: error }, 'the server did not stop cleanly');
-          process.exit(1);
-        },
-      );
+      starting
+        .then((server) => server.stop())
+        .then(
+          () => process.exit(0),
+          (error: unknown) => {
+            log.error({ err: error }, 'the server did not stop cleanly');
+            process.exit(1);
+          },
+        );
     });
   }
 }

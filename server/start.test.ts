@@ -13,6 +13,13 @@ import { newDatabase } from './test-database.ts';
 
 const person = { email: 'ada@example.com', password: 'correct-horse-battery' };
 
+/** The summary is the first that a server writes to its standard output. */
+const killedAtItsSummary = {
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
+    `process.stdout.write = () => process.kill(process.pid, 'SIGKILL')`,
+  )}`,
+};
+
 describe('the first start on loopback', () => {
   test('prints a summary and, once, a key that acts for the operator', async () => {
     const folder = await temporaryFolder();
@@ -85,6 +92,17 @@ describe('the first start on loopback', () => {
       expect.stringMatching(/^The port is taken: .+ Choose another with --port\.$/),
     ]);
     expect((await startServer({ folder })).key).toMatch(/^sk-/);
+  });
+
+  test('that is killed before it has printed the key has made nobody, and the next one prints another', async () => {
+    const folder = await temporaryFolder();
+    const killed = await runToEnd({ folder, args: ['--port', '0'], variables: killedAtItsSummary });
+    expect(killed).toMatchObject({ code: null, stdout: '' });
+    const server = await startServer({ folder });
+    const me = await clientOf(server, server.key).get<User>('/api/v1/users/me');
+    expect(me).toMatchObject({ status: 200, body: { operator: true } });
+    await server.stop();
+    expect((await startServer({ folder })).key).toBe('');
   });
 });
 

@@ -33,6 +33,21 @@ describe('on loopback', () => {
     expect(await (await another()).bootstrap({ loopback: false })).toBeNull();
   });
 
+  test('an operator whose key could not be shown is not made, and the next start makes one', async () => {
+    const { identity, another, store } = await testIdentity();
+    const tried: FirstCredential[] = [];
+    const show = async (credential: FirstCredential) => {
+      tried.push(credential);
+      throw new Error('nobody reads this');
+    };
+    await expect(identity.bootstrap({ loopback: true }, show)).rejects.toThrow('nobody reads this');
+    expect(await store.users.count()).toBe(0);
+    const [lost = null] = tried;
+    await expect(identity.authenticate(keyOf(lost))).rejects.toMatchObject({ code: 'credential_invalid' });
+    const first = await (await another()).bootstrap({ loopback: true });
+    expect(await identity.authenticate(keyOf(first))).toMatchObject({ operator: true });
+  });
+
   test('nobody can log in as the operator with a password', async () => {
     const { identity } = await testIdentity();
     await identity.bootstrap({ loopback: true });

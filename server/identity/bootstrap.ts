@@ -29,7 +29,10 @@ export type FirstCredential =
   /** Elsewhere: whoever registers with this token becomes the operator. */
   | { readonly kind: 'token'; readonly token: string; readonly expiresAt: Date };
 
-type Records = Pick<IdentityRecords, 'users' | 'invitations'>;
+/** Puts it where people read it; settles once it is there. */
+export type Show = (credential: FirstCredential) => Promise<void>;
+
+type Records = Pick<IdentityRecords, 'users' | 'invitations' | 'transaction'>;
 
 /** The account of a newcomer, who need not log in to begin. It has a password that nobody knows. */
 const loopbackEmail = 'operator@service.local';
@@ -37,13 +40,15 @@ const tokenDays = 7;
 
 /**
  * Null once there is an operator. Until then every start makes a new token, and only the newest one is good: a token
- * that was printed and lost locks nobody out, and a restart renews one that has expired.
+ * that was printed and lost locks nobody out, and a restart renews one that has expired. The operator's key is shown in
+ * the transaction that makes both: who dies before has made nobody, and no later start gives out a key.
  */
 export async function bootstrap(
   start: FirstStart,
   records: Records,
   keys: ApiKeys,
   clock: Clock,
+  show: Show,
 ): Promise<FirstCredential | null> {
   const admin = adminOf(start);
   if (await records.users.hasOperator()) return null;
@@ -51,12 +56,23 @@ export async function bootstrap(
   const { secret, hash } = newBootstrapToken();
   await records.invitations.withdraw('bootstrap');
   await records.invitations.add({ kind: 'bootstrap', hash, expiresAt });
-  if (!admin && !start.loopback) return { kind: 'token', token: secret, expiresAt };
-  const user = await makeOperator(admin ?? { email: loopbackEmail, password: newPassword() }, hash, records);
-  if (!user || start.inProcess) return null;
-  return admin
-    ? { kind: 'admin', email: user.email }
-    : { kind: 'operator', email: user.email, apiKey: await firstKey(user, keys) };
+  if (!admin && !start.loopback) return shown({ kind: 'token', token: secret, expiresAt }, show);
+  return records.transaction(async () => {
+    const user = await makeOperator(
+      admin ?? { email: loopbackEmail, password: newPassword() },
+      hash,
+      records,
+    );
+    if (!user || start.inProcess) return null;
+    const { email } = user;
+    if (admin) return shown({ kind: 'admin', email }, show);
+    return shown({ kind: 'operator', email, apiKey: await firstKey(user, keys) }, show);
+  });
+}
+
+async function shown(credential: FirstCredential, show: Show): Promise<FirstCredential> {
+  await show(credential);
+  return credential;
 }
 
 /** Null where another process was faster. */

@@ -25,7 +25,7 @@ import { type Absence, type AbsentPerson, principalFor } from './absent-people.t
 import { createAccessTokens } from './access-tokens.ts';
 import { createAccounts, normalisedEmail, type Registration } from './accounts.ts';
 import { createApiKeys } from './api-keys.ts';
-import { bootstrap, type FirstCredential, type FirstStart } from './bootstrap.ts';
+import { bootstrap, type FirstCredential, type FirstStart, type Show } from './bootstrap.ts';
 import { createDeviceLogins, type DeviceLogins } from './device-logins.ts';
 import { createInvitations, type Invitations } from './invitations.ts';
 import { createKeptRequests, type KeepMeanwhile, type KeptRequests } from './kept-requests.ts';
@@ -126,8 +126,11 @@ export interface Identity {
   ): Promise<{ readonly created: ApiKeyCreated; readonly etag: string }>;
   /** A key that acts for the operator until this process ends, for the command that has the server inside. */
   issueProcessKey(): Promise<string>;
-  /** Makes the operator, or a token to become it; null once there is one. Call it once at each start. */
-  bootstrap(start: FirstStart): Promise<FirstCredential | null>;
+  /**
+   * Makes the operator, or a token to become it; null once there is one. Call it once at each start. An operator whose
+   * credential could not be shown is not made.
+   */
+  bootstrap(start: FirstStart, show?: Show): Promise<FirstCredential | null>;
   /** Requests with an Idempotency-Key, and what they were answered. */
   readonly requests: KeptRequests;
   /** How many accounts there are: a second one turns `single` into `multi`. */
@@ -286,7 +289,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       return created;
     },
     issueProcessKey: processKeys.issue,
-    bootstrap: (start) => bootstrap(start, records, apiKeys, clock),
+    bootstrap: (start, show = async () => undefined) => bootstrap(start, records, apiKeys, clock, show),
     accounts: () => records.users.count(),
     async settled() {
       await resets.settled();

@@ -32,6 +32,8 @@ export interface IdentityRecords {
   readonly passwords: PasswordRecords;
   readonly secondFactors: SecondFactorRecords;
   readonly counters: Counters;
+  /** All that `work` writes, or nothing. */
+  transaction<T>(work: () => Promise<T>): Promise<T>;
 }
 
 /** Accounts that somebody makes for somebody else. */

@@ -16,6 +16,19 @@ export function heldTransaction(): HeldTransaction | null {
   return held && !held.over ? held : null;
 }
 
+/** All that `work` has the store write, in one transaction: it is there once `work` has ended well, or not at all. */
+export async function inOneTransaction<T>(database: Database, work: () => Promise<T>): Promise<T> {
+  const held = new HeldTransaction(database, async () => undefined);
+  try {
+    const result = await held.run(work);
+    await held.commit();
+    return result;
+  } catch (error) {
+    await held.abandon(error);
+    throw error;
+  }
+}
+
 /**
  * Sets going what others do with that which the caller has written: they see it only once it is committed, and would else
  * work in a transaction that is not theirs.

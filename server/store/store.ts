@@ -23,7 +23,7 @@ import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { type FileUploads, fileUploadRepository } from './file-uploads.ts';
 import { type Files, fileRepository } from './files.ts';
 import { type Groups, groupRepository } from './groups.ts';
-import { joinsHeld } from './held-transaction.ts';
+import { inOneTransaction, joinsHeld } from './held-transaction.ts';
 import { type IngestionJobs, ingestionJobRepository } from './ingestion-jobs.ts';
 import { type IngestionWork, ingestionWork } from './ingestion-work.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
@@ -148,6 +148,8 @@ export interface Store {
   readonly loadLimits: DatabaseLoad;
   /** What waits to be written together with others. */
   gathered: Database['gathered'];
+  /** All that `work` writes, or nothing; nobody else writes meanwhile, so it may not take long. */
+  transaction<T>(work: () => Promise<T>): Promise<T>;
   /** Within it, what is remembered is asked for once, whether or not the database can tell of changes. */
   readonly preparing: typeof preparing;
   close(): Promise<void>;
@@ -273,6 +275,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     load: database.load,
     loadLimits: databaseLimits,
     gathered: database.gathered,
+    transaction: (work) => inOneTransaction(database, work),
     preparing,
     quotas: quotaRepository(parts),
     usage: usageRepository(parts),
