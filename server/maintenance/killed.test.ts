@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import knex from 'knex';
 import { beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../clock.ts';
@@ -10,6 +10,7 @@ import { createLog } from '../log.ts';
 import { nameOwner } from '../process-name.ts';
 import { schemaVersion } from '../store/migrate.ts';
 import { openStore } from '../store/store.ts';
+import type { Json } from '../test-app.ts';
 import { createBackup, restoreBackup, rotateMasterKey } from './maintenance.ts';
 import {
   install,
@@ -89,6 +90,47 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
     expect(await left()).toEqual({ copies: 1, drafts: 0 });
   });
 
+  here(
+    'what a restore that is killed leaves of files goes with the next sweep, or the next restore',
+    async () => {
+      const installation = await install(database);
+      const { settings, folder, start, ask } = installation;
+      const server = await start();
+      const headers = { authorization: `Bearer ${server.key}` };
+      const upload = async (text: string): Promise<string> => {
+        const body = new FormData();
+        body.append('file', new Blob([text]), 'a.txt');
+        const answer = await fetch(`${server.url}/api/v1/files`, { method: 'POST', headers, body });
+        const { id }: Json = await answer.json();
+        return ask((sql) =>
+          sql('files')
+            .where({ id })
+            .first('object_key')
+            .then((row) => row.object_key),
+        );
+      };
+      const old = await upload('in the copy alone');
+      const copy = await createBackup(settings, join(folder, 'copy'));
+      const [{ id }] = await ask((sql) => sql('files').select('id'));
+      await fetch(`${server.url}/api/v1/files/${id}`, { method: 'DELETE', headers });
+      const newer = await upload('in the database alone');
+      await server.stop();
+
+      expect(await restoreUntilKilled(installation, copy, 'before its database')).toBe('SIGKILL');
+      expect(await left(installation)).toMatchObject({ objects: [old, newer].sort() });
+      await sweepFiles(installation);
+      expect(await left(installation)).toEqual({ objects: [newer], others: [] });
+      expect(await restoreUntilKilled(installation, copy, 'behind its database')).toBe('SIGKILL');
+      expect(await left(installation)).toMatchObject({ objects: [old, newer].sort() });
+      await sweepFiles(installation);
+      expect(await left(installation)).toEqual({ objects: [old], others: [] });
+
+      expect(await restoreUntilKilled(installation, copy, 'before its database')).toBe('SIGKILL');
+      await restoreBackup(settings, copy);
+      expect(await left(installation)).toEqual({ objects: [old], others: [] });
+    },
+  );
+
   here('a change of the master key that is killed goes on later; both keys open meanwhile', async () => {
     const installation = await install(database);
     const { settings, start, variables } = installation;
@@ -152,6 +194,35 @@ test('what a backup that is killed leaves goes with the next one, and that of a 
   await writeFile(join(folder, atWork), '');
   await createBackup(settings, join(folder, 'whole.db'));
   expect((await readdir(folder)).sort()).toEqual([atWork, 'whole.db']);
+});
+
+test('a backup that is killed between its files and its copy is as if it had not been: the next one takes its name', async () => {
+  const { settings, folder, start, url } = await install('SQLite');
+  const server = await start();
+  const body = new FormData();
+  body.append('file', new Blob(['kept']), 'a.txt');
+  const headers = { authorization: `Bearer ${server.key}` };
+  await fetch(`${server.url}/api/v1/files`, { method: 'POST', headers, body });
+  await server.stop();
+  const place = join(folder, 'copies');
+  const target = join(place, 'copy');
+  const killed = await runUntilKilled(`
+    import promises from 'node:fs/promises';
+    import { syncBuiltinESMExports } from 'node:module';
+    const { link } = promises;
+    promises.link = (from, to) => to === ${JSON.stringify(target)} ? process.kill(process.pid, 'SIGKILL') : link(from, to);
+    syncBuiltinESMExports();
+    const { backUp } = await import(${JSON.stringify(import.meta.resolve('../store/store.ts'))});
+    const { createLog } = await import(${JSON.stringify(import.meta.resolve('../log.ts'))});
+    await backUp(${JSON.stringify(url)}, ${JSON.stringify(target)}, createLog('silent'), ${JSON.stringify(join(settings.dataDirectory, 'files'))});`);
+  expect(killed).toBe('SIGKILL');
+  expect(await readdir(place)).toContain('copy.files');
+  // As an operator leaves it who has moved the copy away, and will move its files.
+  await mkdir(join(place, 'moved.files'));
+  await createBackup(settings, target);
+  expect((await readdir(place)).sort()).toEqual(['copy', 'copy.files', 'moved.files']);
+  expect(await readdir(join(place, 'copy.files'))).toEqual(['objects']);
+  expect(await restoreBackup(settings, target)).toBe(0);
 });
 
 const onPostgres = test.skipIf(inject('postgresUrl') === null);
@@ -267,6 +338,53 @@ async function openUntilKilled(
     };
     const backups = ${JSON.stringify(join(settings.dataDirectory, 'backups'))};
     await openStore(${JSON.stringify(url)}, { clock: { now }, log: createLog('silent'), backups });`);
+}
+
+async function restoreUntilKilled(
+  { url, settings }: TestInstallation,
+  copy: string,
+  moment: 'before its database' | 'behind its database',
+): Promise<string | null> {
+  const places = {
+    anchors: join(settings.dataDirectory, 'audit-anchors.jsonl'),
+    files: join(settings.dataDirectory, 'files'),
+  };
+  // Once the database is in place, the first that goes is what it was brought in by, or a file that it does not name.
+  return runUntilKilled(`
+    import promises from 'node:fs/promises';
+    import { syncBuiltinESMExports } from 'node:module';
+    import { systemClock } from ${JSON.stringify(import.meta.resolve('../clock.ts'))};
+    import { createLog } from ${JSON.stringify(import.meta.resolve('../log.ts'))};
+    import { restore } from ${JSON.stringify(import.meta.resolve('../store/store.ts'))};
+    const end = () => process.kill(process.pid, 'SIGKILL');
+    const behind = ${moment === 'behind its database'};
+    if (behind) promises.rm = end;
+    syncBuiltinESMExports();
+    const means = { clock: systemClock, log: createLog('silent'), check: behind ? () => undefined : end };
+    await restore(${JSON.stringify(url)}, ${JSON.stringify(copy)}, { ...means, ...${JSON.stringify(places)} });`);
+}
+
+/** The objects on disk, and what else names a process that was at work. */
+async function left({ settings: { dataDirectory } }: TestInstallation) {
+  const names = (await readdir(dataDirectory, { recursive: true })).map((path) => basename(path));
+  return {
+    objects: names.filter((name) => name.startsWith('obj_')).sort(),
+    others: names
+      .filter((name) => name.includes('~'))
+      .map((name) => name.split('~')[0])
+      .sort(),
+  };
+}
+
+/** As a server does it every hour. */
+async function sweepFiles({ url, settings }: TestInstallation): Promise<void> {
+  const storage = {
+    directory: join(settings.dataDirectory, 'files'),
+    means: () => Promise.reject(new Error('there is no bucket')),
+  };
+  const store = await openStore(url, { clock: systemClock, log: createLog('silent'), storage });
+  await store.files.sweep(new Date());
+  await store.close();
 }
 
 async function runUntilKilled(program: string): Promise<string | null> {

@@ -1,8 +1,9 @@
 /** The files of a backup: those that the copied database names, each whole, and of a restore none that it does not. */
-import { copyFile, glob, link, mkdir, rename, rm } from 'node:fs/promises';
-import { basename, dirname } from 'node:path';
+import { copyFile, glob, link, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { syncToDisk } from '../sync-to-disk.ts';
-import { objectPath } from './storage/disk.ts';
+import { isLeft, isOwnedName, ownedName } from './owned-names.ts';
+import { diskStorage, objectPath } from './storage/disk.ts';
 
 /** What a copy of the database says of objects. */
 export interface NamedObjects {
@@ -80,12 +81,72 @@ export async function othersOf(
   { kept, others }: NamedObjects,
 ): Promise<{ remove(): Promise<void> }> {
   const wanted = new Set([...kept, ...others]);
-  const keys = (await keysIn(files)).filter((key) => !wanted.has(key));
+  const keys = (await everyKeyIn(files)).filter((key) => !wanted.has(key));
   return {
     async remove() {
-      for (const key of keys) await rm(objectPath(files, key), { force: true });
+      for (const key of keys) await diskStorage(files).delete(key);
     },
   };
+}
+
+const markBeginning = 'restore';
+
+/**
+ * Says that the folder may hold what no row names: objects of the copy before the database is in place, those of the
+ * database before it afterwards. Where the restore is killed the mark stays.
+ */
+export async function markRestore(files: string) {
+  await mkdir(files, { recursive: true, mode: 0o700 });
+  const mark = join(files, ownedName(markBeginning));
+  await writeFile(mark, '', { mode: 0o600 });
+  await syncToDisk(files);
+  const remove = () => rm(mark, { force: true });
+  return {
+    remove,
+    /** All that the folder holds has a row by now, whoever was killed before. */
+    async removeAll() {
+      await remove();
+      for (const path of await marksIn(files)) if (await isLeft(path)) await rm(path, { force: true });
+    },
+  };
+}
+
+const mostAtOnce = 500;
+
+/** Takes away what restores that were killed have left: whatever has no row. Answers with how many objects went. */
+export async function sweepRestores(
+  files: string,
+  named: (keys: readonly string[]) => Promise<readonly string[]>,
+): Promise<number> {
+  const marks = await marksIn(files);
+  // While one is at work its objects have no row yet.
+  for (const path of marks) if (!(await isLeft(path))) return 0;
+  if (marks.length === 0) return 0;
+  // Looked for first: an object has its row before its first byte.
+  const keys = await everyKeyIn(files);
+  let swept = 0;
+  for (let at = 0; at < keys.length; at += mostAtOnce) {
+    const some = keys.slice(at, at + mostAtOnce);
+    const known = new Set(await named(some));
+    for (const key of some.filter((key) => !known.has(key))) {
+      await diskStorage(files).delete(key);
+      swept += 1;
+    }
+  }
+  for await (const draft of glob(`objects/*/*/obj_*${draftEnding}`, { cwd: files }))
+    await rm(join(files, draft));
+  for (const path of marks) await rm(path, { force: true });
+  return swept;
+}
+
+async function marksIn(files: string): Promise<string[]> {
+  const names = await readdir(files).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  return names
+    .filter((name) => name.startsWith(`${markBeginning}~`) && isOwnedName(name))
+    .map((name) => join(files, name));
 }
 
 async function removeOthers(files: string, wanted: ReadonlySet<string>): Promise<void> {
@@ -126,8 +187,10 @@ async function linkOrCopy(from: string, to: string): Promise<'was taken' | 'was 
   }
 }
 
+const draftEnding = '.draft';
+
 async function copyWhole(from: string, to: string): Promise<void> {
-  const draft = `${to}.draft`;
+  const draft = `${to}${draftEnding}`;
   try {
     await copyFile(from, draft);
     await syncToDisk(draft);
@@ -138,8 +201,17 @@ async function copyWhole(from: string, to: string): Promise<void> {
 }
 
 async function keysIn(files: string): Promise<string[]> {
+  return keysAmong(files, ['objects/*/*/obj_*']);
+}
+
+/** Also of those whose bytes were still coming. */
+async function everyKeyIn(files: string): Promise<string[]> {
+  return keysAmong(files, ['objects/*/*/obj_*', 'uploads/obj_*']);
+}
+
+async function keysAmong(files: string, places: readonly string[]): Promise<string[]> {
   const keys: string[] = [];
-  for await (const path of glob('objects/*/*/obj_*', { cwd: files })) {
+  for await (const path of glob(places, { cwd: files })) {
     const key = basename(path);
     if (/^obj_[0-9a-z]{26}$/.test(key)) keys.push(key);
   }

@@ -4,10 +4,10 @@ import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
-import { fateOf, nameOwner } from '../process-name.ts';
 import { syncToDisk } from '../sync-to-disk.ts';
 import { type FilesOfBackup, type NamedObjects, takeFiles } from './backup-files.ts';
 import { connect } from './database.ts';
+import { isLeft, isOwnedName, ownedName } from './owned-names.ts';
 import { outputOf, rowsInDump, variablesOf } from './postgres-programs.ts';
 
 /**
@@ -15,11 +15,11 @@ import { outputOf, rowsInDump, variablesOf } from './postgres-programs.ts';
  * `files` to a folder beside it. What is there already stays.
  */
 export async function backUp(url: string, target: string, log: Log, files?: string): Promise<FilesOfBackup> {
-  for (const place of [target, filesOf(target)])
-    if (await exists(place)) throw new Error(`${place} is there already; name another file.`);
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
   await removeDrafts(dirname(target), log);
-  const draft = join(dirname(target), draftOf(basename(target)));
+  for (const place of [target, filesOf(target)])
+    if (await exists(place)) throw new Error(`${place} is there already; name another file.`);
+  const draft = draftOf(target);
   try {
     const taken =
       files === undefined
@@ -40,42 +40,61 @@ export async function backUp(url: string, target: string, log: Log, files?: stri
   }
 }
 
-/** Says whose it is, within what a name may hold; of the target as much as shows what for. */
-function draftOf(target: string): string {
-  return `.${[...target].slice(0, 24).join('')}~${encodeURIComponent(nameOwner())}`;
+/** Beside the target, and says whose it is, within what a name may hold; of the target as much as shows what for. */
+export function draftOf(target: string): string {
+  return join(dirname(target), ownedName(`.${[...basename(target)].slice(0, 24).join('')}`));
 }
 
-const draftPattern = /^\..+~([\w.-]+%2F\d+%2F[\w-]+%2F[\da-f-]{36})(\.files|-journal)?$/;
-
-/** Where nobody can tell whether its process has died, a draft that was not written to for so long is nobody's. */
-const leftoverMs = 86_400_000;
-
 /** Whoever is killed leaves a draft, as large as the database; its links keep the bytes of files that are deleted later. */
-async function removeDrafts(folder: string, log: Log): Promise<void> {
-  for (const name of await readdir(folder)) {
-    const [, owner] = draftPattern.exec(name) ?? [];
-    if (owner === undefined) continue;
-    const path = join(folder, name);
+export async function removeDrafts(folder: string, log: Log): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
     try {
-      const fate = fateOf(decodeURIComponent(owner));
-      const isOld = Date.now() - (await stat(path)).mtimeMs >= leftoverMs;
-      if (fate === 'died' || (fate === 'unknown' && isOld)) await rm(path, { recursive: true, force: true });
+      if (isDraft(entry.name)) await removeIfLeft(path);
+      else if (entry.isDirectory() && entry.name.endsWith(filesOf(''))) await removeWithoutCopy(path);
     } catch (error) {
-      log.warn({ err: error, path }, 'what a killed backup has left could not be removed');
+      log.warn({ err: error, path }, 'what a killed backup or restore has left could not be removed');
     }
   }
 }
 
-/** The files first: a copy is never without them. */
+function isDraft(name: string): boolean {
+  return name.startsWith('.') && isOwnedName(name);
+}
+
+async function removeIfLeft(path: string): Promise<void> {
+  if (await isLeft(path)) await rm(path, { recursive: true, force: true });
+}
+
+/** Files whose copy was not brought in place hold its draft, which has no other name then; where there are no links, the name is taken first. */
+async function removeWithoutCopy(files: string): Promise<void> {
+  const copy = files.slice(0, -filesOf('').length);
+  for (const name of (await readdir(files)).filter(isDraft)) {
+    const draft = join(files, name);
+    const hasOtherName = (await stat(draft)).nlink > 1 || (await sizeOf(copy)) > 0;
+    if (hasOtherName) await removeIfLeft(draft);
+    else if (await isLeft(draft))
+      for (const path of [copy, files]) await rm(path, { recursive: true, force: true });
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  return (await exists(path)) ? (await stat(path)).size : 0;
+}
+
+/** The files first, and the draft in them: a copy is never without its files, and files without a copy tell that they are. */
 async function bringInPlace(draft: string, target: string): Promise<void> {
-  const hasFiles = await exists(filesOf(draft));
-  if (hasFiles) await rename(filesOf(draft), filesOf(target));
+  if (!(await exists(filesOf(draft)))) return moveToNew(draft, target);
+  await rename(draft, join(filesOf(draft), basename(draft)));
+  await rename(filesOf(draft), filesOf(target));
+  const brought = join(filesOf(target), basename(draft));
   try {
-    await moveToNew(draft, target);
+    await moveToNew(brought, target);
   } catch (error) {
-    if (hasFiles) await rm(filesOf(target), { recursive: true, force: true });
+    await rm(filesOf(target), { recursive: true, force: true });
     throw error;
   }
+  await rm(brought, { force: true });
 }
 
 /** What disks say that know no hard links. */

@@ -5,6 +5,7 @@ import type { FileUpdate, StoredFile } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
+import { sweepRestores } from './backup-files.ts';
 import { discard, type FileParts, tryDiscard } from './discard-objects.ts';
 import {
   type FileQuery,
@@ -227,7 +228,7 @@ async function expireFile(parts: FileParts, id: string, now: number): Promise<bo
 async function sweep(parts: FileParts, now: number): Promise<number> {
   await leaveAllUnneeded(parts, now);
   const failures = new Map<string, number>();
-  let swept = 0;
+  let swept = await sweepWithoutRow(parts);
   for await (const { key, backend, place } of expiredObjects(parts, now)) {
     const storage = `${backend} ${place}`;
     const failed = failures.get(storage) ?? 0;
@@ -239,6 +240,14 @@ async function sweep(parts: FileParts, now: number): Promise<number> {
     await putOff(parts, key, now);
   }
   return swept;
+}
+
+/** What a restore that was killed has left. */
+async function sweepWithoutRow({ database, storages: { folder } }: FileParts): Promise<number> {
+  if (folder === null) return 0;
+  return sweepRestores(folder, (keys) =>
+    database.read('installation', (sql) => sql('stored_objects').whereIn('key', keys).pluck('key')),
+  );
 }
 
 /** A storage that fails so often is left alone for this time: each failure may take long, and others wait behind it. */

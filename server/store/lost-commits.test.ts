@@ -52,6 +52,7 @@ describeStores('Files', (store, engine) => {
       ...{ database: tellsWorkspaces(writesAudit(losing, systemClock)), clock: systemClock, log },
       cursors: createCursors('x'.repeat(32)),
       storages: {
+        folder,
         current: async () => current,
         of: async () => storage,
         retentionDays: async () => null,

@@ -1,9 +1,9 @@
 /** How a database is opened: migrated first, and copied before that. */
 import { readdir, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
-import { backUp } from './backup.ts';
+import { backUp, removeDrafts } from './backup.ts';
 import type { Database, Dialect } from './database.ts';
 import { migrate } from './migrate.ts';
 import { openMigratedPostgres } from './migrated-postgres.ts';
@@ -46,6 +46,7 @@ export async function openMigrated(url: string, options: OpeningOptions): Promis
 async function openMigratedSqlite(file: string, options: OpeningOptions): Promise<Database> {
   const database = openSqlite(file, options.log);
   try {
+    await removeDrafts(dirname(file), options.log);
     await migrate(database, migrationOptions(`sqlite:${file}`, options));
     return database;
   } catch (error) {

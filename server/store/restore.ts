@@ -11,8 +11,8 @@ import { syncToDisk } from '../sync-to-disk.ts';
 import { headOf } from './audit.ts';
 import type { AuditHead, AuditRow } from './audit-chain.ts';
 import { type ReplacedLog, recordedRestore } from './audit-replaced.ts';
-import { exists, filesOf, objectsIn, withSqlite } from './backup.ts';
-import { othersOf, putFilesBack } from './backup-files.ts';
+import { draftOf, exists, filesOf, objectsIn, removeDrafts, withSqlite } from './backup.ts';
+import { markRestore, othersOf, putFilesBack } from './backup-files.ts';
 import { connect } from './database.ts';
 import type { AppliedStep } from './migrate.ts';
 import { nameScope, openAsOwner } from './postgres.ts';
@@ -39,6 +39,7 @@ export async function restore(url: string, copy: string, options: RestoreOptions
   await requireUnused(url, log);
   // What is no sound copy is refused below, with its reason.
   const named = await objectsIn(url, copy, log).catch(() => null);
+  const mark = named && (await markRestore(files));
   const others = named && (await othersOf(files, named));
   const put = named && (await putFilesBack(filesOf(copy), files, named));
   try {
@@ -46,9 +47,11 @@ export async function restore(url: string, copy: string, options: RestoreOptions
     else await restorePostgres(url, copy, options);
   } catch (error) {
     await put?.undo();
+    await mark?.remove();
     throw error;
   }
   await others?.remove();
+  await mark?.removeAll();
   return put?.lost ?? 0;
 }
 
@@ -61,7 +64,8 @@ async function requireUnused(url: string, log: Log): Promise<void> {
 async function restoreSqlite(file: string, copy: string, options: RestoreOptions): Promise<void> {
   const { log, check } = options;
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  const draft = `${file}.${randomBytes(6).toString('hex')}`;
+  await removeDrafts(dirname(file), log);
+  const draft = draftOf(file);
   try {
     await copyFile(copy, draft);
     await chmod(draft, 0o600);

@@ -71,6 +71,8 @@ export interface CurrentStorage extends ObjectPlace {
 
 /** The storage that new objects go to, and those that have the others. */
 export interface Storages {
+  /** The folder of those on this disk; null where none are kept there. */
+  readonly folder: string | null;
   current(): Promise<CurrentStorage>;
   /** After so many days files go; null where they stay. */
   retentionDays(): Promise<number | null>;

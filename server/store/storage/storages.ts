@@ -101,6 +101,7 @@ export function storagesOf(database: Database, options: StorageOptions): Storage
     );
   };
   return {
+    folder: options.directory ?? null,
     of,
     async retentionDays() {
       if (environment) return environment.retentionDays;
