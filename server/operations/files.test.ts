@@ -1,10 +1,12 @@
 /** The files family over HTTP: what comes in as it arrives, what goes out in parts, and what is left of neither. */
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { glob, rm, truncate } from 'node:fs/promises';
-import { request as httpRequest } from 'node:http';
-import { connect } from 'node:net';
+import { createServer, request as httpRequest } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { basename, join } from 'node:path';
 import { json } from 'node:stream/consumers';
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makePdf } from '../knowledge/parsing/test-documents.ts';
 import { startS3, type TestS3 } from '../store/test-s3.ts';
@@ -737,5 +739,79 @@ describe.each([
       expect(coded(await append(id, 0, Buffer.from('mine'), mallory.token))).toEqual([404, 'not_found']);
       await app.request('DELETE', `${uploads}/${id}`, { token: ada.token });
     });
+  });
+});
+
+/** A storage of S3 that takes what it is given, and says of it what it is let: it stands still behind so many bytes. */
+async function silentS3() {
+  const asked: string[] = [];
+  const waiting = new Set<object>();
+  let size = 0;
+  let until: number | 'its head' = 'its head';
+  const server = createServer((request, answer) => {
+    asked.push(request.method ?? '');
+    if (request.method === 'PUT') {
+      size = 0;
+      request.on('data', ({ length }: Buffer) => (size += length)).on('end', () => answer.end());
+      return;
+    }
+    if (request.method === 'HEAD') return void answer.setHeader('content-length', size).end();
+    waiting.add(answer);
+    answer.on('close', () => waiting.delete(answer));
+    if (until === 'its head') return;
+    answer.setHeader('content-length', size);
+    answer.write(Buffer.alloc(until));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo; // it listens on a port
+  return {
+    settings: {
+      ...{ endpoint: `http://127.0.0.1:${port}`, region: 'us-east-1', bucket: 'bucket', prefix: '' },
+      ...{ pathStyle: true, credentials: { accessKeyId: 'key', secretAccessKey: 'secret' } },
+      ...{ maxFileBytes: null, retentionDays: null },
+    },
+    asked,
+    waiting: () => waiting.size,
+    standStillBehind(place: number | 'its head') {
+      until = place;
+    },
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+describe('a storage that says nothing', () => {
+  let silent: Awaited<ReturnType<typeof silentS3>>;
+  let id = '';
+  const lines: Record<string, unknown>[] = [];
+  beforeAll(async () => {
+    silent = await silentS3();
+    const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    app = await testApp({ settings: { storage: silent.settings }, log });
+    ada = await app.register('ada');
+    ({ id } = await uploaded('x'.repeat(1_000_000)));
+  });
+  afterAll(async () => {
+    silent.close();
+    await app.close();
+  });
+
+  test.each([
+    ['its head', 'its head'],
+    ['its first bytes', 1000],
+  ] as const)('before %s is left at once by who leaves, and that is no fault', async (_, place) => {
+    silent.standStillBehind(place);
+    const leaving = new AbortController();
+    const headers = { authorization: `Bearer ${ada.token}` };
+    const answer = fetch(`${app.url}${path}/${id}/content`, { headers, signal: leaving.signal });
+    answer.catch(() => undefined);
+    await expect.poll(silent.waiting).toBe(1);
+    if (place !== 'its head') await (await answer).body?.getReader().read();
+    leaving.abort();
+    // Sooner than a storage that is silent is given up.
+    await expect.poll(silent.waiting, { timeout: 30_000 }).toBe(0);
+    expect(lines.filter(({ level }) => level === 50)).toEqual([]);
   });
 });

@@ -48,7 +48,10 @@ export const deleteFile: Handler<'deleteFile'> = async ({ principal, path, query
   return { status: 204 };
 };
 
-export const downloadFile: Handler<'downloadFile'> = async ({ principal, path, headers }, { store }) => {
+export const downloadFile: Handler<'downloadFile'> = async (
+  { principal, path, headers, signal },
+  { store },
+) => {
   const found = await store.files.find(principal, path.file_id);
   if (!found) throw missing();
   const { file } = found;
@@ -62,10 +65,10 @@ export const downloadFile: Handler<'downloadFile'> = async ({ principal, path, h
     'Content-Length': String(range ? range.last - range.first + 1 : file.size),
   };
   const type = 'application/octet-stream';
-  if (!range) return { status: 200, headers: about, type, body: await store.files.read(file.id) };
+  const body = await store.files.read(file.id, range ?? undefined, signal);
+  if (!range) return { status: 200, headers: about, type, body };
   const within = { 'Content-Range': `bytes ${range.first}-${range.last}/${file.size}` };
-  const bytes = await store.files.read(file.id, range);
-  return { status: 206, headers: { ...about, ...within }, type, body: bytes };
+  return { status: 206, headers: { ...about, ...within }, type, body };
 };
 
 export const getFileText: Handler<'getFileText'> = async (

@@ -66,8 +66,8 @@ export interface Files {
   update(reach: Reach, id: string, patch: FileUpdate, ifMatch?: string | undefined): Promise<TaggedFile>;
   /** With force, also where documents are made from it. Throws `not_found`, `precondition_failed` or `file_in_use`. */
   delete(reach: Reach, id: string, force: boolean, ifMatch?: string | undefined): Promise<void>;
-  /** Opens the bytes of a file that the caller has found. Throws `storage_unavailable`. */
-  read(id: string, range?: ByteRange): Promise<Readable>;
+  /** Opens the bytes of a file that the caller has found, until the signal. Throws `storage_unavailable`. */
+  read(id: string, range?: ByteRange, signal?: AbortSignal): Promise<Readable>;
   /** Deletes files that have been kept as long as the settings say, unless a corpus uses them; answers with how many. */
   expire(now: Date): Promise<number>;
   /** A file with its bytes, for the server's own work; null where either is gone. */
@@ -105,7 +105,7 @@ export function fileRepository(parts: FileParts): Files {
       });
       if (key !== null) await discard(parts, key);
     },
-    read: (id, range) => readFile(parts, id, range),
+    read: (id, range, signal) => readFile(parts, id, range, signal),
     async forServer(id) {
       const row = await database.read('installation', (sql) => sql<FileRow>('files').where({ id }).first());
       if (!row) return null;
@@ -117,7 +117,12 @@ export function fileRepository(parts: FileParts): Files {
   };
 }
 
-async function readFile({ database, storages }: FileParts, id: string, range?: ByteRange): Promise<Readable> {
+async function readFile(
+  { database, storages }: FileParts,
+  id: string,
+  range?: ByteRange,
+  signal?: AbortSignal,
+): Promise<Readable> {
   const found = await database.read('installation', (sql) =>
     sql('files')
       .join<ObjectRow>('stored_objects', 'stored_objects.key', 'files.object_key')
@@ -125,7 +130,7 @@ async function readFile({ database, storages }: FileParts, id: string, range?: B
       .first('stored_objects.key', 'stored_objects.backend', 'stored_objects.place', 'files.size'),
   );
   if (!found) throw notFound('file');
-  return (await storages.of(found)).read(found.key, range, Number(found.size));
+  return (await storages.of(found)).read(found.key, range, Number(found.size), signal);
 }
 
 async function receive(parts: FileParts, reach: Reach, input: NewFile): Promise<ReceivedFile> {

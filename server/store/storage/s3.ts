@@ -33,10 +33,11 @@ export function s3Storage(bucket: S3Bucket, credentials: S3Credentials | null, f
   return {
     backend: 's3',
     write: (key, bytes) => write(client, of(key), bytes),
-    async read(key, range, size) {
-      const answer = await asked(client.send(new GetObjectCommand({ ...of(key), ...rangeOf(range) })));
-      // In Node it is a stream of Node.
-      const body = answer.Body as Readable;
+    async read(key, range, size, signal) {
+      const command = new GetObjectCommand({ ...of(key), ...rangeOf(range) });
+      const answer = await asked(client.send(command, { ...(signal && { abortSignal: signal }) }));
+      // In Node it is a stream of Node. It may break off, or be left, before anybody reads it: who does is told then.
+      const body = (answer.Body as Readable).on('error', () => undefined);
       if (size !== undefined && wholeSizeOf(answer) !== size) {
         body.destroy();
         throw away(new Error(`The object ${key} should have ${size} bytes: ${wholeSizeOf(answer)}.`));

@@ -18,9 +18,9 @@ export interface Storage {
   write(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
   /**
    * Throws `storage_unavailable` before the first byte where there is no such object, or one that has not the size that it
-   * is known to have.
+   * is known to have. With the signal its reader leaves: nothing is waited for any more, before the first byte or behind it.
    */
-  read(key: string, range?: ByteRange, size?: number): Promise<Readable>;
+  read(key: string, range?: ByteRange, size?: number, signal?: AbortSignal): Promise<Readable>;
   /** Null where there is no such object. Throws where nobody can tell. */
   sizeOf(key: string): Promise<number | null>;
   /** Does nothing where there is none; takes away what an interrupted `write` has left, too. */
