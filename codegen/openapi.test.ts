@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import {
   type Contract,
+  type ContractResponse,
   type MediaType,
   operationsOf,
   type PlacedOperation,
@@ -23,6 +24,35 @@ test('every operation has a summary, a description, and a word about who may cal
   expect(names(bare)).toEqual([]);
   expect(names(operations.filter(({ operation }) => !operation['x-access']?.allow))).toEqual([]);
 });
+
+test('every schema, parameter, header and response says in a sentence what it is', () => {
+  const parts = describedParts();
+  expect(parts.length).toBeGreaterThan(1000);
+  // The tables of codes follow their sentence.
+  const proseOf = (part: object) => textOf(part, 'description').replace(/\n\n\|.*$/s, '');
+  expect(parts.filter(([, part]) => !isSentence(proseOf(part))).map(([at]) => at)).toEqual([]);
+});
+
+/** All of them, by where they stand. Where one is only referred to, it is described elsewhere. */
+function describedParts(): [string, object][] {
+  const { components, paths } = contract;
+  const shared = ['schemas', 'parameters', 'headers', 'responses'].flatMap((kind) =>
+    placed(kind, components[kind]),
+  );
+  const responses = operations.flatMap(({ operation }) => placed(operation.operationId, operation.responses));
+  const all = [...responses, ...placed('responses', components.responses)];
+  const written = [
+    ...responses,
+    ...all.flatMap(([at, response]) => placed(at, (response as ContractResponse).headers)), // a reference has none
+    ...Object.entries(paths).flatMap(([path, { parameters }]) => placed(path, parameters)),
+    ...operations.flatMap(({ operation }) => placed(operation.operationId, operation.parameters)),
+  ];
+  return [...shared, ...written.filter(([, part]) => !('$ref' in part))];
+}
+
+function placed(at: string, parts: object = {}): [string, object][] {
+  return Object.entries(parts).map(([name, part]) => [`${at} ${name}`, part as object]); // each of them is an object
+}
 
 test('every change of what a workspace or an organization owns names the role that it needs', () => {
   const owned = new Set([
