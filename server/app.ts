@@ -96,7 +96,8 @@ function serve(path: Path, { ports, performOnce, replies }: Steps): RequestHandl
     const origin = principal?.origin ?? originOf(exchange);
     const signal = abortWithCaller(exchange);
     const keyless = { earlierRun: null, onceReceived, keepMeanwhile };
-    const call = { ...input, ...keyless, principal, requestId, origin, signal };
+    const headOnly = request.method === 'HEAD';
+    const call = { ...input, ...keyless, principal, requestId, origin, signal, headOnly };
     await replies.send(exchange, await performOnce(exchange, route, call), principal);
   };
 }

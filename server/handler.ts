@@ -86,6 +86,8 @@ export interface Call<Id extends OperationId> {
   readonly origin: Origin;
   /** Aborts when the caller goes away. */
   readonly signal: AbortSignal;
+  /** Whether the body goes to nobody (HEAD): what it takes long to open is not opened then. */
+  readonly headOnly: boolean;
 }
 
 /** What a handler answers: a success of the contract. Failures are thrown as `Problem`. */

@@ -38,7 +38,7 @@ export async function sendChunks(
   if (wire.type !== null) response.setHeader('Content-Type', wire.type);
   if (request.method === 'HEAD') {
     response.end();
-    // What was opened to be read is closed unread.
+    // What was opened to be read all the same is closed unread.
     if (chunks instanceof Readable) chunks.destroy();
     return;
   }

@@ -96,6 +96,7 @@ export interface AnyCall {
   readonly keepMeanwhile: (reply: AnyReply, hiddenMs: number) => Promise<void>;
   readonly origin: Origin;
   readonly signal: AbortSignal;
+  readonly headOnly: boolean;
 }
 
 /**

@@ -185,6 +185,11 @@ describe.each([
       for (const headers of [{}, { range: 'bytes=0-1' }] as const) {
         const refused = await download(files[0]?.id, headers);
         expect([refused.status, JSON.parse(refused.text).code]).toEqual([503, 'storage_unavailable']);
+        const head = await app.stream('HEAD', `${path}/${files[0]?.id}/content`, {
+          token: ada.token,
+          headers,
+        });
+        expect(head.status).toBe(503);
       }
       files.push(await uploaded(text, 'c.txt'), await uploaded(text, 'd.txt'));
       for (const { id } of files) expect((await download(id)).text).toBe(text);
@@ -796,6 +801,18 @@ describe('a storage that says nothing', () => {
   afterAll(async () => {
     silent.close();
     await app.close();
+  });
+
+  test('is asked for what its head says of a file alone, where only the head is wanted', async () => {
+    silent.standStillBehind(1000);
+    const before = silent.asked.length;
+    const head = await app.stream('HEAD', `${path}/${id}/content`, { token: ada.token });
+    expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([
+      200,
+      '1000000',
+      '',
+    ]);
+    expect(silent.asked.slice(before)).toEqual(['HEAD']);
   });
 
   test.each([

@@ -1,4 +1,5 @@
 /** Files that people upload, and get back. */
+import { Readable } from 'node:stream';
 import type { StoredFile } from '../contract/api.ts';
 import { type Call, type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
@@ -49,7 +50,7 @@ export const deleteFile: Handler<'deleteFile'> = async ({ principal, path, query
 };
 
 export const downloadFile: Handler<'downloadFile'> = async (
-  { principal, path, headers, signal },
+  { principal, path, headers, signal, headOnly },
   { store },
 ) => {
   const found = await store.files.find(principal, path.file_id);
@@ -65,7 +66,8 @@ export const downloadFile: Handler<'downloadFile'> = async (
     'Content-Length': String(range ? range.last - range.first + 1 : file.size),
   };
   const type = 'application/octet-stream';
-  const body = await store.files.read(file.id, range ?? undefined, signal);
+  if (headOnly) await store.files.requireBytes(file.id, signal);
+  const body = headOnly ? Readable.from([]) : await store.files.read(file.id, range ?? undefined, signal);
   if (!range) return { status: 200, headers: about, type, body };
   const within = { 'Content-Range': `bytes ${range.first}-${range.last}/${file.size}` };
   return { status: 206, headers: { ...about, ...within }, type, body };

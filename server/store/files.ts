@@ -68,6 +68,8 @@ export interface Files {
   delete(reach: Reach, id: string, force: boolean, ifMatch?: string | undefined): Promise<void>;
   /** Opens the bytes of a file that the caller has found, until the signal. Throws `storage_unavailable`. */
   read(id: string, range?: ByteRange, signal?: AbortSignal): Promise<Readable>;
+  /** Throws where `read` would; nothing is opened. */
+  requireBytes(id: string, signal?: AbortSignal): Promise<void>;
   /** Deletes files that have been kept as long as the settings say, unless a corpus uses them; answers with how many. */
   expire(now: Date): Promise<number>;
   /** A file with its bytes, for the server's own work; null where either is gone. */
@@ -106,6 +108,7 @@ export function fileRepository(parts: FileParts): Files {
       if (key !== null) await discard(parts, key);
     },
     read: (id, range, signal) => readFile(parts, id, range, signal),
+    requireBytes: (id, signal) => requireBytes(parts, id, signal),
     async forServer(id) {
       const row = await database.read('installation', (sql) => sql<FileRow>('files').where({ id }).first());
       if (!row) return null;
@@ -118,11 +121,26 @@ export function fileRepository(parts: FileParts): Files {
 }
 
 async function readFile(
-  { database, storages }: FileParts,
+  parts: FileParts,
   id: string,
   range?: ByteRange,
   signal?: AbortSignal,
 ): Promise<Readable> {
+  const { storage, key, size } = await bytesOf(parts, id);
+  return storage.read(key, range, size, signal);
+}
+
+async function requireBytes(parts: FileParts, id: string, signal?: AbortSignal): Promise<void> {
+  const { storage, key, size } = await bytesOf(parts, id);
+  const found = await storage.sizeOf(key, signal);
+  if (found === size) return;
+  throw new Problem('storage_unavailable', 'The bytes of this file cannot be read; tell the operator.', {
+    cause: new Error(`The object ${key} should have ${size} bytes: ${found}.`),
+  });
+}
+
+/** Where they lie, and how many they are. */
+async function bytesOf({ database, storages }: FileParts, id: string) {
   const found = await database.read('installation', (sql) =>
     sql('files')
       .join<ObjectRow>('stored_objects', 'stored_objects.key', 'files.object_key')
@@ -130,7 +148,7 @@ async function readFile(
       .first('stored_objects.key', 'stored_objects.backend', 'stored_objects.place', 'files.size'),
   );
   if (!found) throw notFound('file');
-  return (await storages.of(found)).read(found.key, range, Number(found.size), signal);
+  return { storage: await storages.of(found), key: found.key, size: Number(found.size) };
 }
 
 async function receive(parts: FileParts, reach: Reach, input: NewFile): Promise<ReceivedFile> {

@@ -46,8 +46,9 @@ export function s3Storage(bucket: S3Bucket, credentials: S3Credentials | null, f
       // Left before its first byte, the generator has not begun, and would end nothing.
       return bytes.once('close', () => body.destroy());
     },
-    async sizeOf(key) {
-      const found = await client.send(new HeadObjectCommand(of(key))).catch((error: unknown) => {
+    async sizeOf(key, signal) {
+      const asking = client.send(new HeadObjectCommand(of(key)), { ...(signal && { abortSignal: signal }) });
+      const found = await asking.catch((error: unknown) => {
         if (statusOf(error) === 404) return null;
         throw away(error);
       });

@@ -21,8 +21,8 @@ export interface Storage {
    * is known to have. With the signal its reader leaves: nothing is waited for any more, before the first byte or behind it.
    */
   read(key: string, range?: ByteRange, size?: number, signal?: AbortSignal): Promise<Readable>;
-  /** Null where there is no such object. Throws where nobody can tell. */
-  sizeOf(key: string): Promise<number | null>;
+  /** Null where there is no such object. Throws where nobody can tell, or the signal comes before the answer. */
+  sizeOf(key: string, signal?: AbortSignal): Promise<number | null>;
   /** Does nothing where there is none; takes away what an interrupted `write` has left, too. */
   delete(key: string): Promise<void>;
   /** Resolves where the storage is there for this server; throws `storage_unavailable` where it is not. */
