@@ -1,11 +1,16 @@
 /** Answers that come piece by piece, and not to the length that was told: the connection says so. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { startTestServer, type TestServer } from './test-server.ts';
 
 let server: TestServer;
 let pieces: readonly string[];
+/** What the handler waits for, and gives then. */
+let given: (signal: AbortSignal) => Promise<AsyncIterable<Uint8Array>>;
 
-async function* given() {
+async function* bytes() {
   for (const piece of pieces) yield Buffer.from(piece);
 }
 
@@ -13,17 +18,20 @@ beforeAll(async () => {
   server = await startTestServer({
     settings: { strict: false },
     handlers: {
-      downloadFile: async () => ({
+      downloadFile: async ({ signal }) => ({
         status: 200,
         headers: {
           ...{ ETag: '"x"', 'Accept-Ranges': 'bytes', 'Content-Disposition': 'attachment' },
           'Content-Length': '10',
         },
         type: 'application/octet-stream',
-        body: given(),
+        body: await given(signal),
       }),
     },
   });
+});
+beforeEach(() => {
+  given = async () => bytes();
 });
 afterAll(() => server.close());
 
@@ -54,4 +62,18 @@ test('of the bytes that were told is whole, and the connection goes on', async (
   pieces = ['01234', '56789'];
   const answer = await server.raw(file + next);
   expect(answer).toContain('\r\n\r\n0123456789HTTP/1.1 404');
+});
+
+test('for which nobody waits any more is closed unread, and no fault of the server', async () => {
+  const before = server.log.length;
+  const unread = Readable.from(['0123456789']);
+  const caller = connect(server.port, '127.0.0.1');
+  given = async (signal) => {
+    caller.destroy();
+    await once(signal, 'abort');
+    return unread;
+  };
+  caller.write(file);
+  await once(unread, 'close');
+  expect(server.log.slice(before).filter(({ level }) => level === 50)).toEqual([]);
 });

@@ -68,5 +68,8 @@ async function* ofLength(chunks: AsyncIterable<Chunk>, length: number): AsyncGen
 
 /** Whoever asked has gone, or was cut off. */
 function isDeparture(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
+  return error instanceof Error && 'code' in error && departures.has(error.code);
 }
+
+/** While the answer went out, and before it began. */
+const departures: ReadonlySet<unknown> = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'ERR_STREAM_UNABLE_TO_PIPE']);
