@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { withLock } from '../config/config.ts';
 import { beginRotation, createSealing, endRotation, idOf, loadMasterKey } from '../identity/identity.ts';
 import type { ServerSettings } from '../server-settings/server-settings.ts';
-import type { SealedValues } from '../store/store.ts';
+import type { SealedValue, SealedValues } from '../store/store.ts';
 import { type Installation, openInstallation, syncCommits } from './installation.ts';
 
 /** What was done. */
@@ -54,9 +54,11 @@ async function sealAnew(values: SealedValues, keys: readonly Buffer[]): Promise<
   const sealing = createSealing({ current: () => keys });
   const keyId = keys[0] ? idOf(keys[0]) : '';
   let count = 0;
+  let last: SealedValue | null = null;
   for (;;) {
-    const some = await values.notUnder(keyId);
-    if (some.length === 0) return count;
+    const some = await values.notUnder(keyId, last);
+    last = some.at(-1) ?? null;
+    if (last === null) return count;
     for (const value of some)
       await values.replace(value, sealing.seal(sealing.open(value.sealed, value.rowId), value.rowId));
     count += some.length;

@@ -398,13 +398,16 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
       }
   });
 
-  it('for each value that is sealed anew, by the key of its row', async () => {
+  it('for each value that is sealed anew, and for the page behind it, by the key of its row', async () => {
     for (const { table, key } of sealedColumns) {
       const row = Object.fromEntries(key.map((name) => [name, 'none']));
       const value = { rowId: `${table}/none`, row, sealed: 'v1.none' };
       const plans = await plansOf(({ database }) => sealedValues(database).replace(value, 'v1.other'));
       expect(plans).toContain(`SEARCH ${table} USING `);
       expect(plans).not.toMatch(/\bSCAN /);
+      const more = await plansOf(({ database }) => sealedValues(database).notUnder('another', value));
+      expect(more).toContain(`SEARCH ${table} USING `);
+      expect(more).not.toContain('TEMP B-TREE');
     }
   });
 

@@ -1,4 +1,5 @@
 /** Every place where the store keeps what somebody has sealed, for the day on which the master key changes. */
+import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 
 /** A sealed value, and the row that it is bound to. */
@@ -10,8 +11,8 @@ export interface SealedValue {
 }
 
 export interface SealedValues {
-  /** Some of those that were not sealed with this key; none when all were. */
-  notUnder(keyId: string): Promise<readonly SealedValue[]>;
+  /** Some of those that were not sealed with this key, from the first on or behind one of them; none behind the last. */
+  notUnder(keyId: string, after: SealedValue | null): Promise<readonly SealedValue[]>;
   /** Puts another one in the place of this value, unless somebody has changed it meanwhile. */
   replace(value: SealedValue, sealed: string): Promise<void>;
 }
@@ -43,32 +44,53 @@ const page = 200;
 
 export function sealedValues(database: Database): SealedValues {
   return {
-    notUnder: (keyId) =>
+    notUnder: (keyId, after) =>
       database.read('installation', async (sql) => {
-        for (const { table, column, key } of sealedColumns) {
-          const rows: Record<string, string>[] = await sql(table)
-            .whereNotNull(column)
-            .whereNot(column, 'like', `v1.${keyId}.%`)
-            .limit(page)
-            .select([...key, column]);
-          if (rows.length > 0)
-            return rows.map(({ [column]: sealed = '', ...row }) => ({
-              rowId: [table, ...key.map((name) => row[name])].join('/'),
-              row,
-              sealed,
-            }));
+        const begun = after ? sealedColumns.indexOf(placeOf(after)) : 0;
+        for (const [index, place] of sealedColumns.slice(begun).entries()) {
+          const values = await valuesIn(sql, place, keyId, index === 0 ? after : null);
+          if (values.length > 0) return values;
         }
         return [];
       }),
-    replace: ({ rowId, row, sealed }, other) =>
+    replace: (value, other) =>
       database.write('installation', async (sql) => {
-        const [table = ''] = rowId.split('/', 1);
-        const place = sealedColumns.find((one) => one.table === table);
+        const { table, column } = placeOf(value);
         // The value alone would tell its row, as no other has its nonce; but no index leads to it.
-        if (place)
-          await sql(table)
-            .where({ ...row, [place.column]: sealed })
-            .update(place.column, other);
+        await sql(table)
+          .where({ ...value.row, [column]: value.sealed })
+          .update(column, other);
       }),
   };
+}
+
+function placeOf({ rowId }: SealedValue): Column {
+  const [table] = rowId.split('/', 1);
+  const place = sealedColumns.find((one) => one.table === table);
+  if (!place) throw new Error(`${rowId} is in none of the columns with sealed values`);
+  return place;
+}
+
+/** In the order of the key, whose index finds the place to go on from: what was sealed anew is not walked past again. */
+async function valuesIn(
+  sql: Knex,
+  { table, column, key }: Column,
+  keyId: string,
+  after: SealedValue | null,
+): Promise<SealedValue[]> {
+  const some = sql(table).whereNotNull(column).whereNot(column, 'like', `v1.${keyId}.%`);
+  if (after)
+    some.whereRaw(`(${key.map(() => '??')}) > (${key.map(() => '?')})`, [
+      ...key,
+      ...key.map((name) => after.row[name] ?? ''),
+    ]);
+  const rows: Record<string, string>[] = await some
+    .orderBy([...key])
+    .limit(page)
+    .select([...key, column]);
+  return rows.map(({ [column]: sealed = '', ...row }) => ({
+    rowId: [table, ...key.map((name) => row[name])].join('/'),
+    row,
+    sealed,
+  }));
 }
