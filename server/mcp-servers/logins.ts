@@ -136,7 +136,10 @@ export function createMcpLogins<Who>(parts: LoginParts<Who>): McpLogins<Who> {
         await takenBack({ takeBack: flows.takeBack, log }, serverId, () => login);
         throw unknownAttempt();
       } catch (failure) {
-        await records.end(stateHash);
+        // It expires by itself: that it could not be ended must not hide why it came to nothing.
+        await records.end(stateHash).catch((error: unknown) => {
+          log.error({ err: error, mcp_server_id: serverId }, 'a login that came to nothing was not ended');
+        });
         if (failure instanceof Problem) throw failure;
         log.warn({ err: failure, mcp_server_id: serverId }, 'a login to an MCP server was not finished');
         return to({ mcp_error: 'mcp_server_failed' });

@@ -2,6 +2,9 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import knex from 'knex';
+import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { answerMcp } from '../../contract-tests/mcp/answers.ts';
 import { startMcp, type TestMcpServer } from '../../contract-tests/mcp/start-mcp.ts';
@@ -16,6 +19,8 @@ let app: TestApp;
 let people: People;
 /** Which one was asked tells whose server counts. */
 const kept: Record<string, TestMcpServer> = {};
+/** The log of the server. */
+const lines: Record<string, unknown>[] = [];
 
 beforeAll(async () => {
   upstream = await startUpstream();
@@ -34,6 +39,7 @@ beforeAll(async () => {
       mcp: { tracker: { type: 'http', url: urlOf('file') } },
     },
     settings: { mode: 'multi', outboundAllow: ['127.0.0.1'] },
+    log: pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) }),
   });
   people = await makePeople(app);
 });
@@ -537,6 +543,29 @@ describe('logins', () => {
     expect(guarded.takenBack).toHaveLength(2);
     const tried = await send('member', 'POST', `${path}/${made.id}/test`);
     expect(tried.body).toMatchObject({ ok: false, error: { code: 'login_needed' } });
+    await send('member', 'DELETE', `${path}/${made.id}`);
+  });
+
+  test('one that fails says why, also where the database fails just then', async () => {
+    const guarded = await startOauthServer();
+    const made = await make('member', { name: 'unlucky', url: guarded.url });
+    const begun = await send('member', 'POST', `${path}/${made.id}/oauth/start`, {});
+    const state = new URL(begun.body.authorize_url).searchParams.get('state') ?? '';
+    const filename = join(app.dataDirectory, 'service.db');
+    const sql = knex({ client: 'sqlite3', connection: { filename }, useNullAsDefault: true });
+    onTestFinished(() => sql.destroy());
+    const fails = `begin select raise(abort, 'the disk does not answer'); end`;
+    await sql.raw(`create trigger fails before delete on mcp_login_attempts ${fails}`);
+    const back = await fetch(`${app.url}/api/v1/mcp/oauth/callback?state=${state}&code=made-up`, {
+      redirect: 'manual',
+    });
+    await sql.raw('drop trigger fails');
+    expect(whereTo(back)).toBe('/mcp/connected#mcp_server=unlucky&mcp_error=mcp_server_failed');
+    const told = lines.filter(({ mcp_server_id }) => mcp_server_id === made.id);
+    expect(told).toMatchObject([
+      { msg: 'a login that came to nothing was not ended' },
+      { msg: 'a login to an MCP server was not finished' },
+    ]);
     await send('member', 'DELETE', `${path}/${made.id}`);
   });
 
