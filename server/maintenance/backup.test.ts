@@ -179,17 +179,25 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
     async () => {
       const { folder, settings, start, ask } = await install(database);
       await (await start()).stop();
+      const { dataDirectory, masterKeyFile } = settings;
+      const masterKey = (await readFile(masterKeyFile ?? join(dataDirectory, 'master.key'), 'utf8')).trim();
+      const backups = join(folder, 'backups');
       const newest = await ask((sql) => sql('schema_versions').orderBy('version', 'desc').first());
       await undoNewestSteps({ ask });
       const steps: number = (await ask((sql) => sql('schema_versions').pluck('version'))).length;
       const url = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
       const open = async () =>
-        (await openStore(url, { clock: systemClock, log: createLog('silent'), backups: folder })).close();
+        (await openStore(url, { clock: systemClock, log: createLog('silent'), backups })).close();
       await open();
-      const copies = (await readdir(folder)).filter((name) => name.startsWith('before-migration-from-'));
-      expect(copies).toHaveLength(1);
+      const [name = '', ...others] = await readdir(backups);
+      expect([name, ...others]).toEqual([expect.stringMatching(/^before-migration-from-/)]);
+      const copy = join(backups, name);
+      expect([(await stat(backups)).mode & 0o777, (await stat(copy)).mode & 0o777]).toEqual([0o700, 0o600]);
+      // The key as it stands in its file, and as it is.
+      for (const form of [masterKey, Buffer.from(masterKey, 'base64')])
+        expect((await readFile(copy)).includes(form)).toBe(false);
       expect(await ask((sql) => sql(newestTable))).toEqual([]);
-      await restoreBackup(settings, join(folder, copies[0] ?? ''));
+      await restoreBackup(settings, copy);
       expect(await ask((sql) => sql('schema_versions').pluck('version'))).toHaveLength(steps);
       expect(await ask((sql) => sql.schema.hasTable(newestTable))).toBe(false);
       await ask((sql) =>
