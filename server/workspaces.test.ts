@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLog } from './log.ts';
 import { findExecutable } from './runtime/processes/executable.ts';
-import { detectSandbox } from './runtime/processes/sandbox.ts';
+import { sandboxHere } from './runtime/processes/test-sandbox.ts';
 import { bashTool } from './runtime/tools/bash.ts';
 import { grepTool } from './runtime/tools/grep.ts';
 import { createJobs } from './runtime/tools/jobs.ts';
@@ -26,6 +26,8 @@ import { writeTool } from './runtime/tools/write.ts';
 import { type FolderRules, workspaceFolder, workspaceFolders } from './workspaces.ts';
 
 const asRoot = process.getuid?.() === 0;
+const has = !('unavailable' in (await sandboxHere()));
+const when = test.skipIf(!has);
 const log = createLog('silent');
 
 async function dataFolder(): Promise<string> {
@@ -59,32 +61,37 @@ test('what root has made in it before belongs to that user as well, and the fold
   expect((await stat(data)).mode & 0o066).toBe(0);
 });
 
-test('commands and tools work in it together, whoever of them made a file; none of a command’s processes is root', async () => {
-  const sandbox = await detectSandbox();
-  if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
-  const data = await dataFolder();
-  const { folder } = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
-  const context = testWorkspace().context({ workspacePath: folder });
-  const bash = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });
-  const write = writeTool({ requireSandbox: true });
-  expect(await callTool(write, { file_path: 'made/by/tool.txt', content: 'one\n' }, context)).toMatchObject({
-    is_error: false,
-  });
-  const command =
-    'echo two >> made/by/tool.txt && mkdir made/also && echo x > made/also/file && cat /proc/self/uid_map';
-  const output = await callTool(bash, { command }, context);
-  expect(output).toMatchObject({ is_error: false });
-  expect(await readFile(join(folder, 'made/by/tool.txt'), 'utf8')).toBe('one\ntwo\n');
-  const { uid } = await stat(join(folder, 'made/also/file'));
-  expect(uid).toBe((await stat(folder)).uid);
-  if (asRoot) expect(uid).not.toBe(0);
-});
+when(
+  'commands and tools work in it together, whoever of them made a file; none of a command’s processes is root (needs bubblewrap)',
+  async () => {
+    const sandbox = await sandboxHere();
+    if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
+    const data = await dataFolder();
+    const { folder } = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
+    const context = testWorkspace().context({ workspacePath: folder });
+    const bash = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });
+    const write = writeTool({ requireSandbox: true });
+    expect(await callTool(write, { file_path: 'made/by/tool.txt', content: 'one\n' }, context)).toMatchObject(
+      {
+        is_error: false,
+      },
+    );
+    const command =
+      'echo two >> made/by/tool.txt && mkdir made/also && echo x > made/also/file && cat /proc/self/uid_map';
+    const output = await callTool(bash, { command }, context);
+    expect(output).toMatchObject({ is_error: false });
+    expect(await readFile(join(folder, 'made/by/tool.txt'), 'utf8')).toBe('one\ntwo\n');
+    const { uid } = await stat(join(folder, 'made/also/file'));
+    expect(uid).toBe((await stat(folder)).uid);
+    if (asRoot) expect(uid).not.toBe(0);
+  },
+);
 
-test.skipIf(!asRoot)(
-  'in a folder of root’s own commands are root’s own for one person, and refused where there are several',
+test.skipIf(!asRoot || !has)(
+  'in a folder of root’s own commands are root’s own for one person, and refused where there are several (needs bubblewrap)',
   async () => {
     let shared = false;
-    const sandbox = await detectSandbox({ mayBeRoot: () => !shared });
+    const sandbox = await sandboxHere({ mayBeRoot: () => !shared });
     if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
     const data = await dataFolder();
     await chmod(join(data, '..'), 0o700);
