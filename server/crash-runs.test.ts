@@ -200,7 +200,7 @@ for (const [database, times] of [
 /** Long enough for busy machines to show that nobody has waited for its end. */
 const leaseMs = 20_000;
 /** What passes between two looks at the leases of others. */
-const renewMs = leaseMs / 3.3;
+const renewMs = 0.3 * leaseMs;
 
 /** Two servers beside each other: on the same SQLite file, or on the same PostgreSQL. */
 for (const database of ['SQLite', 'PostgreSQL'] as const)
