@@ -52,6 +52,7 @@ describe('defaults', () => {
       metrics: 'public',
       docs: 'public',
       leaseSeconds: 10,
+      answerSeconds: 900,
       keepaliveSeconds: 15,
       stallSeconds: 60,
       streamsPerUser: 100,
