@@ -14,6 +14,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -28,7 +29,7 @@ const memoryNeeded = 8 * 1024 ** 3;
 const dayMs = 86_400_000;
 
 /** Before all tests; takes the folder away after them. Whoever sets TMPDIR has chosen another one. */
-export function setup(): (() => void) | undefined {
+export function setup(): (() => Promise<void>) | undefined {
   // What is worth keeping from one run to the next goes here.
   process.env.TEST_LASTING_FOLDER = tmpdir();
   if (process.env.TMPDIR || !hasRoom()) return undefined;
@@ -37,7 +38,12 @@ export function setup(): (() => void) | undefined {
   // As /tmp is: some tests start programs as somebody else.
   chmodSync(folder, 0o1777);
   if (canRunPrograms(folder)) process.env.TMPDIR = folder;
-  return () => rmSync(folder, { recursive: true, force: true });
+  return () => removeAtEnd(folder);
+}
+
+/** What ran the tests may still be ending, and writes what it has compiled while the folder goes. */
+export async function removeAtEnd(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 }
 
 function hasRoom(): boolean {
