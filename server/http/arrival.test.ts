@@ -16,7 +16,7 @@ test('a request that is half-sent is gone within a minute', async () => {
   // Of a head Node itself counts the time, with a clock that no test sets; the types do not know how often it looks.
   const { connectionsCheckingInterval } = server as unknown as { connectionsCheckingInterval: number };
   expect(server.headersTimeout).toBeGreaterThan(0);
-  expect(server.headersTimeout + connectionsCheckingInterval).toBeLessThanOrEqual(60_000);
+  const leftForBody = 60_000 - server.headersTimeout - connectionsCheckingInterval;
 
   vi.useFakeTimers({ toFake: ['setTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
@@ -24,6 +24,6 @@ test('a request that is half-sent is gone within a minute', async () => {
   const socket = connect(port, '127.0.0.1');
   socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{');
   await begun.promise;
-  vi.advanceTimersByTime(60_000);
+  vi.advanceTimersByTime(leftForBody);
   expect(await text(socket)).toMatch(/^HTTP\/1\.1 408 /);
 });

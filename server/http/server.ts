@@ -22,8 +22,8 @@ export interface ArrivalLimits {
   readonly checkMs: number;
 }
 
-/** Half-sent requests are gone within a minute, the interval of looking included. */
-const defaultLimits: ArrivalLimits = { headersMs: 20_000, requestMs: 50_000, checkMs: 5_000 };
+/** Half-sent requests are gone within a minute: who is slow with the head, and with the body afterwards, has the sum. */
+const defaultLimits: ArrivalLimits = { headersMs: 10_000, requestMs: 45_000, checkMs: 5_000 };
 
 export interface HttpServer {
   readonly server: Server;
