@@ -101,8 +101,9 @@ test('many edits of a large file let others work between them', async () => {
   });
   edits.push({ old_string: 'a', new_string: 'c', replace_all: true });
   const heldMs = watchLoop();
-  await multiedit.prepare({ file_path: 'a', edits }, context);
-  expect(heldMs()).toBeLessThan(1500);
+  const spent = await cpuMsOf(() => multiedit.prepare({ file_path: 'a', edits }, context));
+  // Held from the first to the last, it would be all of it, however fast the machine is.
+  expect(heldMs()).toBeLessThan(spent / 2);
 });
 
 test('the diff of a small change in a large file shows it, with its lines and its place', async () => {
