@@ -1,5 +1,4 @@
 /** The files that a query shows with its prompt, as parts of its message. */
-import { createHash } from 'node:crypto';
 import type { MessagePart, StoredFile } from '../contract/api.ts';
 import type { Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
@@ -67,13 +66,12 @@ function refuseAbove(
   }
 }
 
-async function shownPart({ id, filename: name, media_type }: StoredFile, { store }: Services) {
+async function shownPart(
+  { id, filename: name, media_type, size, sha256 }: StoredFile,
+  { store }: Services,
+): Promise<MessagePart> {
   const bytes = Buffer.concat(await Array.fromAsync<Uint8Array>(await store.files.read(id)));
-  const sha256 = createHash('sha256').update(bytes).digest('hex');
-  return {
-    type: 'file',
-    ...{ media_type, name, size: bytes.length, sha256, data: bytes.toString('base64') },
-  } as const;
+  return { type: 'file', media_type, name, size, sha256, data: bytes.toString('base64') };
 }
 
 async function textOf({ id }: StoredFile, index: number, { fileTexts }: Services) {
