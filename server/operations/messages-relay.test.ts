@@ -203,19 +203,25 @@ test('whoever leaves behind the begin of an answer pays for what was read', asyn
     .toMatchObject({ input_tokens: 9000, cached_input_tokens: 4 });
 });
 
+/** A server of its own, whose only vendor answers as the test says, byte for byte. */
+async function withRawVendor() {
+  const provider = await startRawProvider();
+  onTestFinished(() => provider.stop());
+  const vendor = { type: 'anthropic' as const, base_url: `${provider.url}/v1`, api_key: 'a-key' };
+  const own = await testApp({
+    config: { providers: { vendor: { ...vendor, models: [{ id: 'vendor-1' }] } } },
+  });
+  onTestFinished(() => own.close());
+  return { provider, own };
+}
+
 /** What only a text keeps: numbers of 2^53 and more, which are rounded where they are read. */
 const longNumbers = '{"id":12345678901234567891,"all":[-9007199254740993,{"price":0.1}]}';
 
 test.each([false, true])(
   'long numbers in arguments come as they are, where the answer is whole and streamed: %s',
   async (stream) => {
-    const provider = await startRawProvider();
-    onTestFinished(() => provider.stop());
-    const vendor = { type: 'anthropic' as const, base_url: `${provider.url}/v1`, api_key: 'a-key' };
-    const own = await testApp({
-      config: { providers: { vendor: { ...vendor, models: [{ id: 'vendor-1' }] } } },
-    });
-    onTestFinished(() => own.close());
+    const { provider, own } = await withRawVendor();
     const call = `{"type":"tool_use","id":"toolu_1","name":"look","input":${longNumbers}}`;
     provider.says((response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
@@ -231,13 +237,7 @@ test.each([false, true])(
 );
 
 test('an answer that comes in one piece where a stream was asked for comes as a stream', async () => {
-  const provider = await startRawProvider();
-  onTestFinished(() => provider.stop());
-  const vendor = { type: 'anthropic' as const, base_url: `${provider.url}/v1`, api_key: 'a-key' };
-  const own = await testApp({
-    config: { providers: { vendor: { ...vendor, models: [{ id: 'vendor-1' }] } } },
-  });
-  onTestFinished(() => own.close());
+  const { provider, own } = await withRawVendor();
   const content = [
     { type: 'thinking', thinking: 'Hm.', signature: 'Eq' },
     { type: 'text', text: 'I look.' },
