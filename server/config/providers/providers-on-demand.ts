@@ -33,9 +33,10 @@ export const checkTemplates: Loaded<typeof CheckTemplates> = async (...given) =>
 
 /** Resolves what `current` gives; the same object comes back as long as neither it nor what was discovered changes. */
 export const followProviders: typeof FollowProviders = (...given) => {
-  let following: Promise<() => Promise<ResolvedSettings>> | undefined;
+  let follow: (() => Promise<ResolvedSettings>) | undefined;
   return async () => {
-    following ??= import('../resolved-settings.ts').then((loaded) => loaded.followProviders(...given));
-    return (await following)();
+    const loaded = await import('../resolved-settings.ts'); // What failed is tried again by the next who asks.
+    follow ??= loaded.followProviders(...given);
+    return follow();
   };
 };
