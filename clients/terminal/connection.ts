@@ -129,8 +129,8 @@ export async function connectTo(
 /** Renews a login once that the server calls expired: its clock counts, and not the one here. */
 async function send(request: Request, { tokenInsteadOf }: Credentials): Promise<Response> {
   const { signal } = request;
-  // A redirect would lead the credential elsewhere. The clone is none that Node would hear the signal of.
-  const once = (one: Request) => fetch(one, { redirect: 'error', signal });
+  // The clone is none that Node would hear the signal of.
+  const once = (one: Request) => fetch(one, { signal });
   const again = isSmall(request) ? request.clone() : null;
   const response = await once(request);
   if (again === null || !(await isExpired(again, response))) return response;

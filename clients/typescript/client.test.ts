@@ -75,6 +75,45 @@ test('a token function is asked for each attempt, and what it throws is thrown',
   ]);
 });
 
+test('a signal ends a call that waits for its token', async () => {
+  const [asked, given] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const { client, server } = await talk((_, response) => sendJson(response, 200, {}), {
+    token() {
+      asked.resolve();
+      return given.promise;
+    },
+  });
+  const giving = new AbortController();
+  const call = client.GET('/health', { signal: giving.signal });
+  await asked.promise;
+  giving.abort(new Error('Given up.'));
+  await expect(call).rejects.toThrow('Given up.');
+  given.reject(new Error('The issuer says no.')); // To nobody: unhandled, it would fail the run of the tests.
+  expect(server.received).toEqual([]);
+});
+
+test('a token that no header can hold is refused without being shown', async () => {
+  const { client, server } = await talk((_, response) => sendJson(response, 200, {}), {
+    token: 'sk-mine\nsk-other',
+  });
+  const error = await client.GET('/health').catch((refused: unknown) => refused);
+  expect(error).toBeInstanceOf(TypeError);
+  expect(String(error)).toContain('line break');
+  expect(String(error)).not.toContain('sk-');
+  expect(server.received).toEqual([]);
+});
+
+test('what is empty is an empty text, no bytes, and an empty stream', async () => {
+  const { client } = await talk((_, response) => void response.writeHead(200, { 'Content-Length': 0 }).end());
+  const params = { path: { file_id: 'file_1' } };
+  const read = <As extends 'text' | 'arrayBuffer' | 'blob' | 'stream'>(parseAs: As) =>
+    client.GET('/api/v1/files/{file_id}/content', { params, parseAs });
+  expect((await read('text')).data).toBe('');
+  expect((await read('arrayBuffer')).data.byteLength).toBe(0);
+  expect((await read('blob')).data.size).toBe(0);
+  expect(await Array.fromAsync((await read('stream')).data ?? expect.fail())).toEqual([]);
+});
+
 test.each([301, 302, 303, 307, 308])('a redirect by %i is followed by no call', async (status) => {
   const { client, server } = await talk((request, response) => {
     if (request.url === '/elsewhere') return sendJson(response, 200, { data: [] });

@@ -1,7 +1,7 @@
 /** Repeats what may be repeated: calls that were refused before they acted, and calls that do the same twice as once. */
 import { ConnectionError, callOf, retryAfterSeconds } from './errors.ts';
 import { RepeatableRequest } from './repeatable-request.ts';
-import { sleep } from './timers.ts';
+import { settledUnlessAborted, sleep } from './timers.ts';
 
 /** How often and how patiently a call is repeated. */
 export interface RetryPolicy {
@@ -84,9 +84,15 @@ export function withRetries(send: Send, policy: RetryPolicy, token?: Token): Sen
   };
 }
 
-async function authorize({ headers }: Request, token: Token | undefined): Promise<void> {
+async function authorize({ headers, signal }: Request, token: Token | undefined): Promise<void> {
   if (token === undefined) return;
-  headers.set('Authorization', `Bearer ${typeof token === 'string' ? token : await token()}`);
+  const given = typeof token === 'string' ? token : await settledUnlessAborted(async () => token(), signal);
+  // Headers refuse it too, and show the whole of it.
+  if (/[\0\r\n]/.test(given.trim()))
+    throw new TypeError(
+      'The token has a line break or a NUL in it: it is not one token, and no header holds it.',
+    );
+  headers.set('Authorization', `Bearer ${given}`);
 }
 
 /** The wait before a repetition: exponential, of which the upper half is chance, so that clients do not come in step. */
@@ -108,15 +114,23 @@ async function outcomeOf(send: Send, request: RepeatableRequest, isLast: boolean
     const response = await send(sent);
     begun = true;
     if (response.body !== null) requestsOf.set(response.body, [request, sent]);
-    return { response: response.ok && !request.isStreamed ? await readWhole(response) : response };
+    const isWanted = response.ok && (!request.isStreamed || isEmpty(response));
+    return { response: isWanted ? await readWhole(response) : response };
   } catch (failure) {
     return { failure, begun };
   }
 }
 
+function isEmpty({ headers }: Response): boolean {
+  return headers.get('Content-Length') === '0';
+}
+
 async function readWhole(response: Response): Promise<Response> {
   if (response.body === null) return response;
-  const { status, statusText, headers, url } = response;
+  const { status, statusText, url } = response;
+  const headers = new Headers(response.headers);
+  // By this openapi-fetch gives no text or bytes at all, where they are empty ones.
+  if (isEmpty(response)) headers.delete('Content-Length');
   const whole = new Response(await response.arrayBuffer(), { status, statusText, headers });
   // It cannot be given.
   return Object.defineProperty(whole, 'url', { value: url });

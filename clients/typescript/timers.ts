@@ -8,6 +8,18 @@ export function timerMs(milliseconds: number): number {
   return Math.min(milliseconds, longestMs);
 }
 
+/** What `work` gives, unless the signal comes before it: `work` does not hear of that, and what it gives then is let go. */
+export function settledUnlessAborted<Value>(work: () => Promise<Value>, signal: AbortSignal): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    work()
+      .finally(() => signal.removeEventListener('abort', onAbort))
+      .then(resolve, reject);
+  });
+}
+
 /** Waits, but not longer than the signal lets it. */
 export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -307,7 +307,11 @@ test('a credential goes to no other server than the one it is for, by no redirec
   const redirecting = await startThief(`${thief.url}/api/v1/sessions`);
   const variables = { SERVICE_API_KEY: 'sk-mine' };
   const led = await home.service(['sessions', 'list', '--server', redirecting.url], { variables });
-  expect(led.code).toBe(4);
+  expect(led).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining(`a redirect to ${thief.url} that is not followed`),
+  });
+  expect(redirecting.heard).toHaveLength(1);
   expect(thief.heard).toEqual([]);
 });
 

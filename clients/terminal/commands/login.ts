@@ -118,8 +118,7 @@ async function withKey(origin: string): Promise<Proved> {
 }
 
 function clientOf(baseUrl: string, token?: string): ServiceClient {
-  const send = (request: Request) => fetch(request, { redirect: 'error' });
-  return createServiceClient({ baseUrl, fetch: send, ...(token !== undefined && { token }) });
+  return createServiceClient({ baseUrl, ...(token !== undefined && { token }) });
 }
 
 async function endAt(origin: string, logins: Logins): Promise<void> {

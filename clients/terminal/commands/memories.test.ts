@@ -77,6 +77,7 @@ test('on a server they go out and come in as lines, and what cannot be brought b
   await purging.press('y');
   const purged = await purging.end();
   expect(purged).toMatchObject({ code: 0, screen: expect.stringContaining('Forgot 2 memories') });
+  expect(await memories(['export'])).toMatchObject({ code: 0, stdout: '', stderr: '' });
 });
 
 test.each([

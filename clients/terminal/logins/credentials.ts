@@ -127,8 +127,7 @@ function sayThatItWaits(origin: string): void {
 }
 
 async function refresh(baseUrl: string, refresh_token: string): Promise<TokenPair> {
-  const send = (request: Request) => fetch(request, { redirect: 'error' });
-  const client = createServiceClient({ baseUrl, fetch: send });
+  const client = createServiceClient({ baseUrl });
   const signal = AbortSignal.timeout(refreshLimitMs);
   try {
     return (await client.POST('/api/v1/auth/refresh', { body: { refresh_token }, signal })).data;
