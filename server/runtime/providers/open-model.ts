@@ -15,7 +15,7 @@ import { mostWrittenCharacters } from './answer-bounds.ts';
 import { isAnthropicsOwn } from './anthropic-address.ts';
 import { modelFacts } from './catalogue.ts';
 import { heldFetch } from './held-answers.ts';
-import { learntOf } from './learnt.ts';
+import { type Learnt, learntOf } from './learnt.ts';
 import { relayMessages } from './messages-relay.ts';
 import { modelSettings, withModelSettings } from './model-settings.ts';
 import { speaksResponses } from './openai-responses.ts';
@@ -61,7 +61,12 @@ export function openModel(
   // A run has many steps, and a command of the settings may be slow.
   let kept: ProviderConnection | null = null;
 
-  async function ask(connection: ProviderConnection, request: ModelRequest, signal: AbortSignal) {
+  async function ask(
+    connection: ProviderConnection,
+    request: ModelRequest,
+    { separatesResults, wantsNine }: Learnt,
+    signal: AbortSignal,
+  ) {
     const fields = { ...definition.providerOptions, ...request.providerOptions };
     const answersThoughtless = thoughts.lostIn(request.messages);
     const { baseUrl } = connection;
@@ -91,8 +96,8 @@ export function openModel(
       secrets,
       vendor,
       thoughts,
-      separatesResults: learnt.separatesResults,
-      wantsNine: learnt.wantsNine,
+      separatesResults,
+      wantsNine,
     });
   }
 
@@ -104,19 +109,19 @@ export function openModel(
     return !isDeepStrictEqual(kept, refused);
   }
 
-  /** Whether the request was refused for what can be sent with it, or left out. */
-  function isMended(error: unknown): boolean {
+  /** Whether the request, which was sent by what was `known` then, was refused for what can be sent with it, or left out. */
+  function isMended(error: unknown, known: Learnt): boolean {
     if (missesThoughts(error) && thoughts.wantBack()) return true;
     if (refusesThoughts(error) && thoughts.giveUp()) {
       learnt.bindsThoughts ||= bindsThoughts(error);
       return true;
     }
     if (type !== 'openai-compat') return false;
-    if (!learnt.wantsNine && wantsNineCharacters(error)) {
+    if (!known.wantsNine && wantsNineCharacters(error)) {
       learnt.wantsNine = true;
       return true;
     }
-    if (learnt.separatesResults || !wantsAnswerBetween(error)) return false;
+    if (known.separatesResults || !wantsAnswerBetween(error)) return false;
     learnt.separatesResults = true;
     return true;
   }
@@ -160,9 +165,11 @@ export function openModel(
       let hasBegun = false;
       let mayRenew = true;
       for (;;) {
+        // Another run may learn something while this one is being refused for the same.
+        const known = { ...learnt };
         try {
           kept ??= await usable(id, () => definition.connect(signal));
-          for await (const part of await ask(kept, whole, signal)) {
+          for await (const part of await ask(kept, whole, known, signal)) {
             hasBegun = true;
             length += lengthOf(part);
             if (length > mostWrittenCharacters) throw tooLong();
@@ -172,7 +179,7 @@ export function openModel(
         } catch (error) {
           if (signal.aborted) return;
           if (hasBegun) throw error;
-          if (isMended(error)) continue;
+          if (isMended(error, known)) continue;
           if (!mayRenew || !(await renewed(error, signal))) throw error;
           mayRenew = false;
         }

@@ -190,6 +190,18 @@ describe('a model of Mistral', () => {
     expect((await upstream.requests()).map(({ status }) => status)).toEqual([400, 200, 200]);
   });
 
+  test('answers each of those who ask it at once, before any of them knows what it refuses', async () => {
+    await upstream.script([{ reply: { text: 'On it goes.' } }]);
+    const definition = definitionOf('openai-compat', upstream);
+    const asked = asking(...turns([call('toolu_01')], 'other:claude'));
+    const answers = Array.from({ length: 5 }, () =>
+      answerOf(openDefined(definition, 5000, 'mistral-large'), asked),
+    );
+    expect((await Promise.all(answers)).map(textOf)).toEqual(answers.map(() => 'On it goes.'));
+    const statuses = (await upstream.requests()).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 400).length).toBeGreaterThan(1);
+  });
+
   test('gets the ids back that it gave itself', async () => {
     const look = { name: 'glob', arguments: { pattern: '*' } };
     await upstream.script([
