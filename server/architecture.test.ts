@@ -76,7 +76,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   ],
   config: ['children-at-exit', 'git-owner', 'outbound', 'process-name', ...open],
   'server-settings': ['config', 'outbound', ...open],
-  identity: ['address-place', 'outbound', 'scopes', 'sync-to-disk', ...open],
+  identity: ['address-place', 'exact-json', 'outbound', 'scopes', 'sync-to-disk', ...open],
   knowledge: ['outbound', 'process-stat', 'text-encoding', ...open],
   store: ['given-anew', 'keep-newest', 'plan-steps', 'process-name', 'scopes', 'sync-to-disk', ...open],
   'address-place': [],

@@ -1,5 +1,6 @@
 /** Answers that are kept for a request that comes again: sealed, since they may hold a secret that is shown once. */
 import type { Clock } from '../clock.ts';
+import { parseExact } from '../exact-json.ts';
 import type { Sealing } from './sealing.ts';
 
 /** What the store keeps of a request. */
@@ -70,7 +71,7 @@ export function createKeptRequests(records: RequestRecords, sealing: Sealing, cl
       const reply = found.reply === null ? null : sealing.open(found.reply, rowId(request)).toString('utf8');
       if (reply === null) return { ...found, reply };
       // Nobody but us has sealed it.
-      const { hidden_until = 0, ...kept } = JSON.parse(reply) as SealedReply;
+      const { hidden_until = 0, ...kept } = parseExact(reply) as SealedReply;
       return { ...found, reply: hidden_until > clock.now().getTime() ? null : kept };
     },
     once: (request, work) =>

@@ -375,12 +375,15 @@ test('a call is taken back with an id in which a gateway has put a signature', a
   expect((await sent()).messages.at(-1)).toMatchObject({ role: 'tool', tool_call_id: id });
 });
 
-test('long numbers in arguments come as the model wrote them, in a whole answer as in a streamed one', async () => {
+test('long numbers in arguments come as the model wrote them: whole, streamed, and repeated by key', async () => {
   const written = '{"id":12345678901234567891,"all":[-9007199254740993,{"price":0.1}]}';
   await upstream.script([{ reply: { tool_calls: [{ name: 'get_weather', arguments: written }] } }]);
   const asked = { token: ada.token, body: request({ tools: [weather] }) };
-  const whole = await (await app.stream('POST', '/v1/messages', asked)).text();
+  const headers = { 'idempotency-key': 'long-numbers' };
+  const ask = async () => (await app.stream('POST', '/v1/messages', { ...asked, headers })).text();
+  const whole = await ask();
   expect(whole).toContain(`"input":${written}`);
+  expect(await ask()).toBe(whole);
   const deltas = (await streamed(asked.body)).map(({ data }) => data.delta?.partial_json ?? '');
   expect(deltas.join('')).toBe(written);
 });
