@@ -110,9 +110,25 @@ test.each([
   const answer = await ask({ attachments });
   expect(coded(answer)).toEqual([status, code]);
   if (code === 'invalid_request') expect(answer.body.errors).toMatchObject([{ pointer: '/attachments/1' }]);
-  if (code === 'not_found') expect(answer.body.detail).toContain('attachments/1');
+  if (code === 'not_found' || code === 'file_unreadable')
+    expect(answer.body.detail).toContain('attachments/1');
   expect(await upstream.requests()).toEqual([]);
   expect(await sessions()).toBe(before);
+});
+
+test('a key that may not read files attaches none', async () => {
+  const attachments = [await uploaded('Mine.', 'mine.txt')];
+  const asked = async (scopes: string[]) => {
+    const made = await app.request('POST', '/api/v1/auth/api-keys', {
+      token: ada.token,
+      body: { name: 'Asks', scopes },
+    });
+    const body = { prompt: 'What is this?', attachments };
+    return coded(await app.request('POST', '/api/v1/query', { token: made.body.key, body }));
+  };
+  expect(await asked(['query'])).toEqual([403, 'scope_required']);
+  expect(await upstream.requests()).toEqual([]);
+  expect(await asked(['query', 'files:read'])).toEqual([200, null]);
 });
 
 test('more than twenty, and one twice, are refused', async () => {

@@ -13,7 +13,7 @@ const mostCharacters = 1_000_000;
 const patienceMs = 60_000;
 
 /**
- * Throws `not_found`, `invalid_request` where they are too much, `file_unreadable` for what is no document, and `overloaded`
+ * Throws `scope_required`, `not_found`, `invalid_request` where they are too much, `file_unreadable` for what is no document, and `overloaded`
  * where a text is not read in time.
  */
 export async function attachedParts(
@@ -21,6 +21,8 @@ export async function attachedParts(
   fileIds: readonly string[],
   services: Services,
 ): Promise<readonly MessagePart[]> {
+  if (fileIds.length > 0 && !principal.scopes.has('files:read'))
+    throw new Problem('scope_required', 'This API key lacks the scope files:read, which attachments need.');
   const files = await Promise.all(fileIds.map((id, index) => fileAt(principal, id, index, services)));
   refuseAbove(mostBytes, 'bytes', files, ({ media_type, size }) => (shown.test(media_type) ? size : 0));
   const parts: MessagePart[] = [];
@@ -75,7 +77,11 @@ async function shownPart(
 }
 
 async function textOf({ id }: StoredFile, index: number, { fileTexts }: Services) {
-  const found = await fileTexts.find(id, { offset: 0, limit: mostCharacters, waitMs: patienceMs });
+  const wanted = { offset: 0, limit: mostCharacters, waitMs: patienceMs };
+  const found = await fileTexts.find(id, wanted).catch((error: unknown) => {
+    if (!(error instanceof Problem) || error.code !== 'file_unreadable') throw error;
+    throw new Problem(error.code, `attachments/${index}: ${error.message}`, { cause: error });
+  });
   if (found) return found;
   throw new Problem(
     'overloaded',

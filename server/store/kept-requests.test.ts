@@ -42,6 +42,24 @@ describeStores('What a kept request sets going', (store) => {
   });
 });
 
+describeStores('What a kept request reads of files', (store) => {
+  it('is kept for all at once, whatever becomes of the request, and holds no transaction open', async () => {
+    const { userId, organizationIds } = await newAccount(store());
+    const bytes = { organizationId: organizationIds[0] ?? '', sha256: 'a'.repeat(64), parser: 'text 1' };
+    const refused = store().keptRequests.once(
+      { principalId: userId, userId, key: 'k', fingerprint: 'f' },
+      async () => {
+        await store().extractedTexts.keep(bytes, { text: 'Hello' }, 5);
+        expect(store().keptRequests.holds()).toBe(false);
+        throw new Error('refused');
+      },
+      () => null,
+    );
+    await expect(refused).rejects.toThrow('refused');
+    expect(await store().extractedTexts.find(bytes)).toMatchObject({ content: { text: 'Hello' } });
+  });
+});
+
 describeStores('What a kept request tells', (store, engine) => {
   it('is told once, and not by a part that came to nothing', async () => {
     const ada = { ...(await newAccount(store())), operator: true };

@@ -327,7 +327,8 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     documents: documentRepository({ ...parts, chunks }),
     ingestionJobs: ingestionJobRepository(parts),
     ingestionWork: ingestionWork({ ...parts, chunks }),
-    extractedTexts: extractedTexts(parts),
+    // Others wait for the same bytes: what one request has read of them is not held back until it is done.
+    extractedTexts: extractedTexts({ ...parts, database }),
     mcpLogins: mcpLoginRepository(parts),
     mcpServers: mcpServerRepository(parts),
     jobs: jobRepository(parts),
