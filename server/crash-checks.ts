@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import type { Message, MetricsSnapshot, QueryResponse, Run, UsagePage } from './contract/api.ts';
 import type { NumberedEvent } from './runtime/transcript.ts';
 import { type ServerProcess, startServer } from './server-process.ts';
-import { type Client, type TestStream, textOf } from './test-client.ts';
+import { type Client, clientOf, type TestStream, textOf } from './test-client.ts';
 
 /** Few in every run of the tests; a stress run asks for hundreds, and repeats one by its seed. */
 export const kills = Number(process.env.CRASH_KILLS ?? 10);
@@ -22,12 +22,12 @@ export const longLease = { SERVICE_LEASE_SECONDS: '6' };
 /** E4 says lease + 5 s; the rest is for busy machines. */
 const endBarMs = (leaseSeconds + 5 + 15) * 1000;
 
-export function startCrashing(
+export async function startCrashing(
   folder: string,
   variables: Readonly<Record<string, string | undefined>> = {},
   through: readonly string[] = [],
 ): Promise<ServerProcess> {
-  return startServer({
+  const server = await startServer({
     folder,
     through,
     variables: {
@@ -36,6 +36,10 @@ export function startCrashing(
       ...variables,
     },
   });
+  // A first start prints the operator's key before that counts, and answers nobody until it does: killed in between, it
+  // has made no operator, and the next start prints another key.
+  await clientOf(server).get('/health');
+  return server;
 }
 
 /**
