@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { newId } from '../ids.ts';
-import { type Account, coded, type Json, type TestApp, testApp } from '../test-app.ts';
+import { type Account, coded, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
 import { type WrittenDocument, writeDocuments } from '../test-passages.ts';
 
 let upstream: Upstream;
@@ -140,4 +140,29 @@ test('an estimate counts what the corpus adds', async () => {
     return answer.body.input_tokens;
   };
   expect(await estimate({ corpus_id: corpus })).toBeGreaterThan((await estimate({})) + 80);
+});
+
+test('with a key, a vector that is paid for and a file that is read for the first time come together', async () => {
+  await upstream.script([{ reply: { usage: { input: 7 }, text: 'Both.' } }]);
+  const token = app.operatorKey;
+  const chosen = await app.request('PATCH', '/api/v1/settings/embedder?reindex=true', {
+    token,
+    body: { provider: 'scripted', model: 'scripted-1' },
+    headers: { ...mergePatch, 'if-match': '*' },
+  });
+  expect(coded(chosen)).toEqual([202, null]);
+  const stale = async () =>
+    (await app.request('GET', '/api/v1/settings/embedder', { token })).body.corpora.stale;
+  await expect.poll(stale).toBe(0);
+  const form = new FormData();
+  form.append('file', new Blob(['The kitchen is blue.']), 'kitchen.txt');
+  const file = await app.request('POST', '/api/v1/files', { token: ada.token, body: form });
+  const body = {
+    ...{ prompt: 'Which kitchen?', corpus_id: corpus, model: 'scripted:scripted-1' },
+    attachments: [file.body.id],
+  };
+  const headers = { 'idempotency-key': 'both' };
+  const answer = await app.request('POST', '/api/v1/query', { token: ada.token, body, headers });
+  expect(coded(answer)).toEqual([200, null]);
+  expect(answer.body.rag_results[0]).toMatchObject({ vector_rank: expect.any(Number) });
 });

@@ -97,8 +97,11 @@ async function startQuery(
   const { found, workspace, preferred } = await checkQuery(principal, body, services);
   // What would be refused asks no model for a vector.
   if (body.corpus_id !== undefined) await refuseExceeded(principal, workspace.id, services);
-  const corpus = await retrieve(asking, workspace.id, services);
-  const attached = await attachedParts(principal, body.attachments ?? [], services);
+  // They wait for models, and for who reads documents.
+  const [corpus, attached] = await store.keptRequests.apart(async () => [
+    await retrieve(asking, workspace.id, services),
+    await attachedParts(principal, body.attachments ?? [], services),
+  ]);
   // A search may wait for a model, a document for whoever reads it.
   if (corpus || attached.length > 0) await requireStillValid(principal, services);
   if (found) {

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import { Problem } from '../problem.ts';
 import type { Database } from './database.ts';
 import { isDuplicate } from './database-errors.ts';
-import { HeldTransaction, heldTransaction, whenCommitted } from './held-transaction.ts';
+import { HeldTransaction, heldTransaction, outsideHeld, whenCommitted } from './held-transaction.ts';
 import type { StoreParts } from './parts.ts';
 import { sweepTable } from './sweeps.ts';
 
@@ -45,6 +45,11 @@ export interface KeptRequests {
    * one, and begin none for them, who would see what is not committed.
    */
   holds(): boolean;
+  /**
+   * Does what takes long before anything of the request is written: what it stores for others, or spends, is stored at
+   * once, and nobody's writing waits for it. Once `holds`, it could wait for its own caller.
+   */
+  apart<T>(work: () => Promise<T>): Promise<T>;
   /** Calls once that is committed, or at once outside of `once`: for what others do with it. */
   whenCommitted(work: () => void): void;
   /** Keeps an answer that belongs to nothing that was written. The first one stands. */
@@ -99,6 +104,7 @@ export function keptRequestRepository({ database, clock }: StoreParts, direct: D
       await heldTransaction()?.commit((sql) => setReply(sql, request, reply));
     },
     holds: () => heldTransaction()?.begun ?? false,
+    apart: outsideHeld,
     whenCommitted,
     add: (request, reply) =>
       database.write('installation', async (sql) => {
