@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { newId } from '../ids.ts';
 import type { Store } from './store.ts';
-import { beginRun, endRun, message, permissionRequest } from './test-runs.ts';
+import { beginRun, endRun, message, noUsage, permissionRequest } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 /** An agent of a run, and where it runs. */
@@ -147,14 +147,16 @@ describeStores('Sessions of agents', (store, engine) => {
     const reach = await newAccount(store());
     const parent = await beginRun(store(), reach);
     const child = await startAgent(store(), parent, '1 call_1');
+    const below = await startAgent(store(), child, '1 call_1', parent.runId);
     const used = { input_tokens: 7, output_tokens: 3, cached_input_tokens: 1 };
-    const step = { messages: [], usage: used, cost: 0.25, steps: 1 as const, events: [] };
-    await store().transcript.commitStep({ ...child, ...step });
-    await store().transcript.finishAgent(child, { usage: used, cost: 0.5 }, []);
+    const step = { messages: [], usage: used, steps: 1 as const, events: [] };
+    await store().transcript.commitStep({ ...child, ...step, cost: 0.25 });
+    await store().transcript.commitStep({ ...below, ...step, cost: 0.5 });
     expect(await store().transcript.readUsed(child.runId)).toEqual({
       usage: { input_tokens: 14, output_tokens: 6, cached_input_tokens: 2 },
       cost: 0.75,
     });
+    await endRun(store(), below);
     await endRun(store(), child);
     const early = store().sessions.delete(reach, child.sessionId);
     await expect(early).rejects.toMatchObject({
@@ -186,6 +188,33 @@ describeStores('Sessions of agents', (store, engine) => {
     expect(await store().transcript.readInterrupt(agent.runId)).toBeNull();
     await endRun(store(), parent);
     expect(await store().transcript.readInterrupt(agent.runId)).toBe('requested');
+  });
+
+  it('are begun for a run that is at work here, and for no other', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const elsewhere = await beginRun(store(), reach);
+    await store().transcript.handOver('this process', [elsewhere.runId]);
+    await endRun(store(), parent);
+    for (const starter of [parent, elsewhere]) {
+      await expect(startAgent(store(), starter, '1 call_1')).rejects.toMatchObject({ name: 'LeaseLost' });
+      expect(await store().transcript.countAgents(starter.runId)).toBe(0);
+    }
+  });
+
+  it('leave to a person what they ask there: it neither ends with the run above, nor counts for it', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const agent = await startAgent(store(), parent, '1 call_1');
+    const step = { messages: [], usage: noUsage, cost: 0.25, steps: 1 as const, events: [] };
+    await store().transcript.commitStep({ ...agent, ...step });
+    await endRun(store(), agent);
+    const own = await beginRun(store(), reach, { sessionId: agent.sessionId });
+    await store().transcript.commitStep({ ...own, ...step, cost: 0.5 });
+    expect(await store().transcript.readSpending(parent.runId)).toMatchObject({ cost: 0.25 });
+    expect(await store().transcript.readUsed(agent.runId)).toMatchObject({ cost: 0.25 });
+    await endRun(store(), parent);
+    expect(await store().transcript.readInterrupt(own.runId)).toBeNull();
   });
 
   it('count what they use for the session above, and not for its run', async () => {

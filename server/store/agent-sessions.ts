@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { toCost, toDollars } from './costs.ts';
 import type { RunRow } from './runs.ts';
 import { indexNewTitle } from './search-index.ts';
-import { freshSession, type SessionRow, tellNewSession, toUsage } from './session-rows.ts';
+import { freshSession, type SessionRow, tellNewSession } from './session-rows.ts';
 
 /** An agent as it is started. */
 export interface NewAgentSession {
@@ -28,7 +28,7 @@ export interface StartedAgent {
   readonly agentSlug: string;
 }
 
-/** With the place, the person and the rules of its parent. */
+/** With the place, the person and the rules of its parent, whose run the caller holds. */
 export async function insertAgentSession(
   sql: Knex.Transaction,
   given: { readonly id: string; readonly agentSlug: string; readonly agent: NewAgentSession },
@@ -92,16 +92,38 @@ export async function findStartedAgent(
   return row ? { sessionId: row.session_id, runId: row.id, agentSlug: row.agent_slug } : null;
 }
 
-/** With what agents below it have handed up: that stands in its session. Nothing of a run that is gone with its session. */
+/** With what agents below it have used. Nothing of a run that is gone with its session. */
 export async function readUsed(
   sql: Knex,
   runId: string,
 ): Promise<{ readonly usage: Usage; readonly cost: number | null }> {
-  const session = sql('runs').where({ id: runId }).select('session_id');
-  const row = await sql<SessionRow>('sessions').where('id', session).first();
-  return row
-    ? { usage: toUsage(row), cost: toCost(row) }
-    : { usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 }, cost: 0 };
+  const rows: RunRow[] = [];
+  for (let runs = await sql<RunRow>('runs').where({ id: runId }); runs.length > 0; ) {
+    rows.push(...runs);
+    const starters = runs.map(({ id }) => id);
+    runs = await agentRuns(sql, (sessions) => sessions.whereIn('parent_run_id', starters));
+  }
+  const { usage, cost_nanodollars } = totalOf(rows);
+  return { usage, cost: toCost({ cost_nanodollars, unpriced: rows.some(({ unpriced }) => unpriced) }) };
+}
+
+/** What a person asks in the session of an agent is theirs, and no part of what the agent was started for. */
+function agentRuns(sql: Knex, of: (sessions: Knex.QueryBuilder) => Knex.QueryBuilder) {
+  return sql<RunRow>('runs')
+    .where({ trigger: 'agent' })
+    .whereIn('session_id', of(sql('sessions')).select('id'));
+}
+
+function totalOf(rows: readonly RunRow[]): { readonly usage: Usage; readonly cost_nanodollars: number } {
+  const total = (of: (row: RunRow) => number) => rows.reduce((sum, row) => sum + Number(of(row)), 0);
+  return {
+    usage: {
+      input_tokens: total((row) => row.input_tokens),
+      output_tokens: total((row) => row.output_tokens),
+      cached_input_tokens: total((row) => row.cached_input_tokens),
+    },
+    cost_nanodollars: total((row) => row.cost_nanodollars),
+  };
 }
 
 export async function countAgents(sql: Knex, rootRunId: string): Promise<number> {
@@ -116,18 +138,10 @@ export async function readSpending(
   sql: Knex,
   rootRunId: string,
 ): Promise<{ readonly usage: Usage; readonly cost: number }> {
-  const sessions = sql('sessions').where({ root_run_id: rootRunId }).select('id');
   const own = await sql<RunRow>('runs').where({ id: rootRunId });
-  const all = [...own, ...(await sql<RunRow>('runs').whereIn('session_id', sessions))];
-  const total = (of: (row: RunRow) => number) => all.reduce((sum, row) => sum + Number(of(row)), 0);
-  return {
-    usage: {
-      input_tokens: total((row) => row.input_tokens),
-      output_tokens: total((row) => row.output_tokens),
-      cached_input_tokens: total((row) => row.cached_input_tokens),
-    },
-    cost: toDollars(total((row) => row.cost_nanodollars)),
-  };
+  const ofAgents = await agentRuns(sql, (sessions) => sessions.where({ root_run_id: rootRunId }));
+  const { usage, cost_nanodollars } = totalOf([...own, ...ofAgents]);
+  return { usage, cost: toDollars(cost_nanodollars) };
 }
 
 /** What an agent has used is added up from its session, as are the agents of a run: it stays as long as that is needed. */
@@ -153,9 +167,7 @@ export async function requestStop(sql: Knex, runId: string, reason: InterruptRea
 
 /** An agent whose starter has ended works for nobody. */
 export async function stopAgentsOf(sql: Knex.Transaction, parentRunId: string): Promise<void> {
-  const sessions = sql('sessions').where({ parent_run_id: parentRunId }).select('id');
-  await sql<RunRow>('runs')
-    .whereIn('session_id', sessions)
+  await agentRuns(sql, (sessions) => sessions.where({ parent_run_id: parentRunId }))
     .where({ ended_at: null, interrupt_requested: null })
     .update({ interrupt_requested: 'requested' });
 }

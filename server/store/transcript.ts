@@ -13,6 +13,7 @@ import type {
 import {
   countAgents,
   findStartedAgent,
+  type NewAgentSession,
   personsRun,
   readSpending,
   readUsed,
@@ -109,7 +110,7 @@ interface RunQuotas {
  * process, so each process, and each runtime in a test, opens a store of its own.
  */
 export interface Transcript {
-  /** Throws `queue_full` or `quota_exceeded`. */
+  /** Throws `queue_full` or `quota_exceeded`; for an agent `LeaseLost` where its starter is no longer at work here. */
   beginRun(run: NewRun): Promise<{
     readonly runNumber: number;
     readonly begun: boolean;
@@ -212,10 +213,16 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       await applyChange(sql, session, run, await work(sql, session, run), now());
       unremembered();
     });
+  /** An agent that is begun for a run that has ended, or that another process has by now, would work for nobody. */
+  const holdStarter = async (sql: Knex.Transaction, agent: NewAgentSession): Promise<void> => {
+    await sql<SessionRow>('sessions').where({ id: agent.parentSessionId }).forUpdate().first('id');
+    await held.lock(sql, agent.parentRunId);
+  };
   return {
     beginRun: async (run) => {
       const begun = await database.write('installation', async (sql) => {
         await noteRun(sql, run.id);
+        if (run.agent) await holdStarter(sql, run.agent);
         return insertRun(sql, run, now());
       });
       await commitBeginning();
