@@ -1,6 +1,7 @@
 /** Hooks before tool calls, with real commands: what they are given, what they may say, and what becomes of the call. */
 import { describe, expect, test } from 'vitest';
 import type { ClientConfig, Hook } from '../../contract/config.ts';
+import { createMemoryTranscript } from '../memory/memory-transcript.ts';
 import { createRuntime } from '../runtime.ts';
 import { hookBench, hookFolder, processesWith, type ScriptedCall, saying } from './test-hooks.ts';
 
@@ -122,6 +123,23 @@ describe('how a hook ends', () => {
     expect(notices).toEqual(['A hook stopped the run: said it']);
     expect(types.filter((type) => type === 'tool_started')).toHaveLength(1);
     expect(folder.has('made.txt')).toBe(false);
+  });
+
+  test('`hooks.pre_tool_use[].command` that stops the run stops it also for a process that takes it over', async () => {
+    const transcript = createMemoryTranscript();
+    const asked: unknown[] = [];
+    const watched: typeof transcript = {
+      ...transcript,
+      appendEvents: async (runId, events) => {
+        // From here on another process would find the call begun, and go on with the next.
+        if (events.some(({ data }) => 'type' in data && data.type === 'tool_started'))
+          asked.push(await transcript.readInterrupt(runId));
+        await transcript.appendEvents(runId, events);
+      },
+    };
+    const options = { transcript: watched };
+    await attempt(hookFolder(), { hooks: only(code(49)), call: free, options });
+    expect(asked).toEqual(['hook']);
   });
 
   test('`hooks.pre_tool_use[].command` says nothing by any other exit code, and people are told', async () => {

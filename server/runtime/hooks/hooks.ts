@@ -54,8 +54,9 @@ async function announce(
   await log.push({ name: 'runtime', data });
 }
 
-/** Stops the run, and tells people why. */
+/** Stops the run, and tells people why. Stored first: whoever takes the run over after a crash must not go on with it. */
 export async function haltRun(scope: RunScope, log: EventLog, { reason }: Opinion): Promise<void> {
+  await scope.transcript.stopRun(scope.runId, 'hook');
   await notice(log, `A hook stopped the run${reason ? `: ${reason}` : '.'}`);
   scope.interrupt('hook');
 }

@@ -1,5 +1,11 @@
 /** A transcript in memory, for programs that embed the runtime and keep nothing. */
-import type { Message, PermissionRequest, PromptRequest, Usage } from '../../contract/api.ts';
+import type {
+  InterruptReason,
+  Message,
+  PermissionRequest,
+  PromptRequest,
+  Usage,
+} from '../../contract/api.ts';
 import { Problem } from '../../problem.ts';
 import { addCosts } from '../models/cost.ts';
 import { noUsage } from '../models/model.ts';
@@ -42,7 +48,7 @@ interface StoredRun {
   readonly events: NumberedEvent[];
   usage: Usage;
   cost: number;
-  interrupted: boolean;
+  interrupted: InterruptReason | null;
   begun: boolean;
   /** Null while it has not ended. */
   outcome: RunOutcome | null;
@@ -128,7 +134,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       agents.note(run);
       if (approval) plans.approve(sessionId, id, approval);
       const runNumber = runs.size + 1;
-      const state = { usage: noUsage, cost: 0, interrupted: false, begun: false, outcome: null };
+      const state = { usage: noUsage, cost: 0, interrupted: null, begun: false, outcome: null };
       runs.set(id, { sessionId, runNumber, events: [...events], ...state });
       const prompt = brought.at(-1);
       // What was said before it was asked and answered elsewhere.
@@ -160,7 +166,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       if (run.interrupted && !run.begun)
         throw Object.assign(new Error('stopped before it began'), {
           name: 'RunStopped',
-          reason: 'requested',
+          reason: run.interrupted,
         });
       run.begun = true;
       append(runId, events);
@@ -249,8 +255,8 @@ export function createMemoryTranscript(): MemoryTranscript {
     async finishAgent({ runId }, _used, events) {
       append(runId, events);
     },
-    async stopRun(runId) {
-      runOf(runId).interrupted = true;
+    async stopRun(runId, reason) {
+      runOf(runId).interrupted ??= reason;
     },
     async writePlan(run, plan) {
       return plans.write(run, plan);
@@ -268,7 +274,7 @@ export function createMemoryTranscript(): MemoryTranscript {
     async endRun({ runId, sessionId, messages: added, usage, cost, events, excluded = [], ...end }) {
       count(runId, usage, cost);
       plans.end(runId, end);
-      for (const started of agents.startedBy(runId)) runOf(started).interrupted = true;
+      for (const started of agents.startedBy(runId)) runOf(started).interrupted ??= 'requested';
       for (const message of messages.get(sessionId) ?? [])
         if (excluded.includes(message.id)) message.excluded = true;
       addMessages(runId, sessionId, added);
@@ -282,10 +288,10 @@ export function createMemoryTranscript(): MemoryTranscript {
         .slice(0, limit);
     },
     async renewLeases(_lease, runIds) {
-      return runIds.map((runId) => ({ runId, interrupt: runOf(runId).interrupted ? 'requested' : null }));
+      return runIds.map((runId) => ({ runId, interrupt: runOf(runId).interrupted }));
     },
     async readInterrupt(runId) {
-      return runOf(runId).interrupted ? 'requested' : null;
+      return runOf(runId).interrupted;
     },
     async readOutcome(runId) {
       return runOf(runId).outcome;
@@ -326,7 +332,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       });
     },
     requestInterrupt(runId) {
-      runOf(runId).interrupted = true;
+      runOf(runId).interrupted ??= 'requested';
     },
   };
 }

@@ -47,10 +47,7 @@ export async function prepareCall(
   // From here on only the call as the hooks left it: people must see and allow what runs, not what was asked for.
   const { call } = verdict;
   const start = callStart(scope, log, call, record !== undefined);
-  if (verdict.halt) {
-    await start.tell();
-    await haltRun(scope, log, verdict);
-  }
+  if (verdict.halt) await haltRun(scope, log, verdict);
   const work = await workOf(scope, log, progress, verdict, tools, start);
   // Stored before anything happens: whoever finds no such event knows that nothing did.
   await start.tell();
