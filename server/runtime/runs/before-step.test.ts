@@ -68,6 +68,24 @@ describe.each(dialects)('a run that would go on for ever (%s)', (type) => {
     expect(notices.filter((message) => message.includes('not known'))).toHaveLength(1);
   });
 
+  test('is told that a cost is not known also where a later model is the first without a price', async () => {
+    await upstream.script([
+      { when: { model: 'big', step: 2 }, fail: { kind: 'status', status: 404 } },
+      { when: { step: 4 }, reply: { text: 'Done.' } },
+      busy,
+    ]);
+    const { ask } = await modelRuntime(upstream, {
+      type,
+      models: prices,
+      large: { fallbacks: ['house:other'] },
+      options: { limits: { max_cost: 1 } },
+    });
+    const events = await ask('Go');
+    expect(told(events, 'model_replaced')).toHaveLength(1);
+    const notices = told(events, 'notice_given').map(({ message }) => message);
+    expect(notices).toEqual([expect.stringContaining('not known')]);
+  });
+
   test('may be asked to do less than the settings allow, and never more', async () => {
     await upstream.script([busy]);
     const { ask } = await modelRuntime(upstream, { type, options: { limits: { max_steps: 3 } } });

@@ -65,13 +65,13 @@ async function spentOf(
   return transcript.readSpending(agents.rootRunId);
 }
 
-/** Told once, as soon as it is known. */
-async function warnOfUnknownCost(
-  { limits, model }: RunScope,
-  log: EventLog,
-  progress: Progress,
-): Promise<void> {
-  if (progress.cost !== null || !Number.isFinite(limits.maxCost) || progress.steps !== 1) return;
-  const message = `The price of ${model.name} is not known, so that the run is not held to its limit of $${limits.maxCost}.`;
+/** Told once, as soon as it is known: a fallback or a tool may be the first whose price nobody knows. */
+async function warnOfUnknownCost({ limits }: RunScope, log: EventLog, progress: Progress): Promise<void> {
+  const about = 'unknown cost';
+  if (progress.cost !== null || !Number.isFinite(limits.maxCost) || progress.told.has(about)) return;
+  progress.told.add(about);
+  const message =
+    `The price of a part of what this run has used is not known, and does not count towards its limit of ` +
+    `$${limits.maxCost}. The settings may give a model its price: cost_per_1m_in, cost_per_1m_out.`;
   await log.push({ name: 'runtime', data: { type: 'notice_given', message } });
 }
