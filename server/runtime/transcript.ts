@@ -180,7 +180,7 @@ export interface NewSession {
 
 /** A message before it is stored; ids and times come from the runtime. */
 export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'> &
-  Partial<Pick<Message, 'cost' | 'summary'>>;
+  Partial<Pick<Message, 'cost' | 'summary' | 'excluded'>>;
 
 /** Which process works on a run, as it was seen. It lives as long as the number grows; no clock is compared. */
 export interface SeenLease {
@@ -346,8 +346,8 @@ export interface RunQuotas {
 export interface Transcript {
   /**
    * Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. Throws
-   * Problem `queue_full` or `quota_exceeded`, and an error named `SessionMoved` where another run has come after `afterRun`.
-   * Answers with what is to be told to who asks, in sentences.
+   * Problem `queue_full` or `quota_exceeded`, and an error named `SessionMoved` where another run has come after `afterRun`;
+   * for an agent one named `LeaseLost` where its starter has ended, or is another process's by now. Answers with what is to be told to who asks, in sentences.
    */
   beginRun(run: NewRun): Promise<{
     readonly runNumber: number;

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import { asked, isGoogles, providerTypes } from '../providers/test-providers.ts';
 import { doneOf, errorOf, modelRuntime, told } from '../test-models.ts';
+import { testQuery } from '../test-query.ts';
 
 let upstream: Upstream;
 
@@ -112,6 +113,67 @@ describe.each(providerTypes)('a run that asks a provider of the type %s', (type)
     const { ask } = await modelRuntime(upstream, { type });
     expect(doneOf(await ask('Hi'))).toMatchObject({ stop_reason: 'refusal' });
   });
+});
+
+describe('a run whose answer breaks off, since the conversation has become too long', () => {
+  const usage = { input: 900, output: 100 };
+  const script = [
+    { when: { system: '^Sum up the conversation' }, reply: { text: 'We said hello.', usage } },
+    {
+      ...{
+        when: { last_user: 'Go on' },
+        times: 1,
+        reply: { text: 'A beginning that goes no further.', usage },
+      },
+      fail: {
+        ...{ kind: 'error_frame', after_chunks: 4, status: 400, code: 'context_length_exceeded' },
+        message: 'prompt is too long: 9 tokens > 8 maximum',
+      },
+    },
+    { reply: { text: 'Hello there.', usage } },
+  ];
+
+  test('sums it up and answers anew: what was seen of the first answer is stored, and paid for', async () => {
+    await upstream.script(script);
+    const { ask, transcript } = await modelRuntime(upstream);
+    await ask('Hi');
+    const events = await ask('Go on');
+    const done = doneOf(events);
+    expect(done.content).toEqual([{ type: 'text', text: 'Hello there.' }]);
+    const shown = events.flatMap(({ name, data }) => (name === 'message' ? [data.message_id] : []));
+    const messages = await transcript.readMessages(done.session_id);
+    const beginning = messages.find(({ id }) => id === shown[0]);
+    expect(beginning).toMatchObject({ stop_reason: 'interrupted', excluded: false });
+    expect(JSON.stringify(beginning?.parts)).toContain('A beginning');
+    const used = messages.filter(({ run_id }) => run_id === done.run_id).map((message) => message.usage);
+    expect(used.filter((of) => (of?.output_tokens ?? 0) > 0)).toHaveLength(3);
+    expect(done.usage.output_tokens).toBe(used.reduce((sum, of) => sum + (of?.output_tokens ?? 0), 0));
+  });
+
+  test('ends with the error where its reader cannot take the beginning back', async () => {
+    await upstream.script(script);
+    const { ask, transcript } = await modelRuntime(upstream);
+    await ask('Hi');
+    const events = await ask('Go on', { trigger: 'messages' });
+    expect(errorOf(events)).toContain('provider_prompt_too_long');
+    expect(told(events, 'session_summarized')).toEqual([]);
+    const messages = await transcript.readMessages(testQuery('').session.id);
+    // Neither is for any model to see again.
+    expect(messages.slice(-2)).toMatchObject([
+      { role: 'user', excluded: true },
+      { role: 'assistant', stop_reason: 'error', excluded: true },
+    ]);
+  });
+});
+
+test('a prompt that is refused goes with the beginning of an answer that was asked for again', async () => {
+  await upstream.script([{ times: 1, ...cut }, unwanted]);
+  const { ask, transcript } = await modelRuntime(upstream);
+  expect(errorOf(await ask('Hi'))).toContain('provider_request_refused');
+  expect(await transcript.readMessages(testQuery('').session.id)).toMatchObject([
+    { role: 'user', excluded: true },
+    { role: 'assistant', stop_reason: 'interrupted', excluded: true },
+  ]);
 });
 
 test('a run sums up what llama.cpp says is more than its window, and goes on', async () => {

@@ -4,10 +4,11 @@ import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { ModelFailure, type ModelMessage } from '../models/model.ts';
 import { askPatiently } from '../models/model-patience.ts';
-import { addPart, countOf, type Draft, newDraft, unfinishedAnswer } from '../runs/draft.ts';
+import { addPart, countOf, type Draft, isSeen, newDraft, unfinishedAnswer } from '../runs/draft.ts';
 import type { Progress } from '../runs/progress.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import { spend, spendingOf, usageUpdated } from '../runs/spending.ts';
+import { keepUnfinished } from '../runs/unfinished.ts';
 import { estimateInput, estimatePreamble, isCounted, isNearlyFull, tokensOf } from './context-use.ts';
 import { fromSummary, isSummary, unansweredOf } from './conversation.ts';
 import { summaryInstructions, summaryRequest } from './summary-request.ts';
@@ -38,7 +39,10 @@ export async function summarizeWhenFull(scope: RunScope, log: EventLog, progress
   }
 }
 
-/** Sums up where the provider would not take the conversation for its length. Throws the given error where that does not help. */
+/**
+ * Sums up where the provider would not take the conversation for its length. Throws the given error where that does not
+ * help, and where whoever reads the answer has seen its beginning and cannot take it back.
+ */
 export async function summarizeAfterRefusal(
   scope: RunScope,
   log: EventLog,
@@ -47,9 +51,10 @@ export async function summarizeAfterRefusal(
 ): Promise<void> {
   const tooLong = error instanceof ModelFailure && error.remedy === 'shorten';
   if (!tooLong || scope.signal.aborted) throw error;
+  if (isSeen(progress.draft) && !scope.patience.forgetsBeginnings) throw error;
   const parted = (await isWanted(scope)) ? await partAtPrompt(scope, progress) : null;
   if (!parted) throw error;
-  progress.draft = null;
+  await keepUnfinished(scope, log, progress, scope.model, []);
   await writeDown(scope, log, progress, parted, 'prompt_refused').catch((failure: unknown) => {
     if (!(failure instanceof ModelFailure)) throw failure;
     // What the person has to know is why the conversation was refused; the log of the provider has the rest.

@@ -7,10 +7,10 @@ import { estimateInput, isCounted, tokensOf, withoutHugeResults } from '../promp
 import { withPassages } from '../prompt/passages.ts';
 import { systemPrompt } from '../prompt/system-prompt.ts';
 import type { Tool } from '../tools/tool.ts';
-import { type Draft, newDraft, unfinishedAnswer, writeDraft } from './draft.ts';
+import { type Draft, isSeen, newDraft, writeDraft } from './draft.ts';
 import type { Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
-import { spend } from './spending.ts';
+import { keepUnfinished } from './unfinished.ts';
 
 /** What is being written stands in `progress.draft`. */
 export function writeAnswer(
@@ -30,16 +30,11 @@ export function writeAnswer(
     await writeDraft(scope, log, conversation, tools, draft, termsOf(scope, progress));
     return draft;
   };
-  const told = async (event: Told) => {
-    const { draft } = progress;
-    progress.draft = null;
-    // Another may have taken its place by now, whose price says nothing of what this one has written.
-    await keepUnfinished(scope, log, progress, { draft, model: asked }, event);
-  };
+  // Another may have taken its place by now, whose price says nothing of what this one has written.
+  const told = (event: Told) =>
+    keepUnfinished(scope, log, progress, asked, [{ name: 'runtime', data: event }]);
   const { models: choice, patience, signal } = scope;
-  // Of a tool call the beginning of its arguments, too.
-  const hasBegun = () =>
-    progress.draft !== null && (progress.draft.parts.length > 0 || progress.draft.bytes > 0);
+  const hasBegun = () => isSeen(progress.draft);
   return askPatiently({ choice, patience, signal, attempt, hasBegun, told });
 }
 
@@ -65,28 +60,4 @@ async function shownTo({ model, corpus, runId }: RunScope, progress: Progress) {
   const conversation = withPassages(progress.conversation, corpus, runId);
   const hasResults = conversation.some(({ role }) => role === 'tool');
   return hasResults ? withoutHugeResults(conversation, (await model.facts()).contextWindow) : conversation;
-}
-
-/** Nobody may have seen text that is nowhere; the new answer is another message. */
-async function keepUnfinished(
-  scope: RunScope,
-  log: EventLog,
-  progress: Progress,
-  { draft, model }: { readonly draft: Draft | null; readonly model: RunScope['model'] },
-  event: Told,
-): Promise<void> {
-  const { messages, ...spending } = await unfinishedAnswer(draft, model, 'interrupted');
-  if (messages.length === 0 && spending.usage.input_tokens + spending.usage.output_tokens === 0)
-    return log.push({ name: 'runtime', data: event });
-  await log.commit([{ name: 'runtime', data: event }], (events) =>
-    scope.transcript.commitStep({
-      runId: scope.runId,
-      sessionId: scope.sessionId,
-      messages,
-      ...spending,
-      steps: 0,
-      events,
-    }),
-  );
-  spend(progress, spending);
 }

@@ -127,6 +127,11 @@ function chunkOf(messageId: string, part: ModelPart) {
   } as const;
 }
 
+/** Whether anybody has seen something of it: of a tool call the beginning of its arguments, too. */
+export function isSeen(draft: Draft | null): boolean {
+  return draft !== null && (draft.parts.length > 0 || draft.bytes > 0);
+}
+
 /** What is left of an answer that was not finished. */
 export interface Unfinished extends Spending {
   /** Who has written it. */

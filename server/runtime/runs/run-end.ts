@@ -100,7 +100,7 @@ export async function failRun(
 ): Promise<void> {
   const error = runError(cause);
   const excluded = await refusedMessages(scope, cause);
-  const unfinished = await unfinishedAnswer(progress.draft, scope.model, 'error');
+  const { messages, ...spending } = await unfinishedAnswer(progress.draft, scope.model, 'error');
   // What its caller asked for in vain is no fault of this server.
   const level = cause instanceof Problem && problems[cause.code].status < 500 ? 'info' : 'error';
   scope.log[level]({ err: cause, run_id: scope.runId, code: error.code }, 'a run failed');
@@ -112,7 +112,9 @@ export async function failRun(
       stopReason: 'error',
       interruptReason: null,
       error,
-      ...unfinished,
+      // The beginning of an answer goes with its prompt.
+      messages: messages.map((message) => ({ ...message, excluded: excluded.length > 0 })),
+      ...spending,
       excluded,
       events,
     }),
@@ -132,7 +134,11 @@ async function refusedMessages(scope: EndingRun, cause: unknown): Promise<readon
 /** What the run has said that no answer came of. */
 async function unansweredMessages({ runId, sessionId, transcript }: EndingRun): Promise<readonly string[]> {
   const stored = await transcript.readMessages(sessionId, runId);
-  const answered = stored.findLastIndex(({ role }) => role === 'assistant');
+  const answered = stored.findLastIndex(
+    ({ role, run_id, stop_reason }) =>
+      // The beginning of an answer that was then asked for again is none.
+      role === 'assistant' && !(run_id === runId && stop_reason === 'interrupted'),
+  );
   return stored.slice(answered + 1).flatMap(({ id, run_id }) => (run_id === runId ? [id] : []));
 }
 
