@@ -169,8 +169,9 @@ async function assemble(
     refusalOf: (url) => outbound.refusalOf(url, 'account'),
     loginsOf: (serverId, userId) => {
       const { takeBack } = loginFlows;
-      const parts = { logins: store.mcpLogins, sealing, clock, log, renewing: renewingLogins, takeBack };
-      return keptLogins(parts, serverId, userId);
+      const { mcpLogins: logins, keptRequests } = store;
+      const parts = { logins, sealing, apart: keptRequests.apart, clock, log, takeBack };
+      return keptLogins({ ...parts, renewing: renewingLogins }, serverId, userId);
     },
   });
   const searches = openSearches(input, store, () => runtime);

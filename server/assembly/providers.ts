@@ -35,9 +35,9 @@ export function openProviders({ store, outbound, sealing, catalog, ...input }: P
   const { installedProviders, clock, log } = input;
   const refusalOf = (url: string) => outbound.refusalOf(url, 'account');
   const tokenFetch = outbound.fetchFor('account', tokenLimits);
-  const records = store.providerOauth;
+  const { providerOauth: records, keptRequests } = store;
   const providerOauth = createProviderOauths<Reach>({
-    ...{ records, sealing, refusalOf, clock, log },
+    ...{ records, sealing, refusalOf, apart: keptRequests.apart, clock, log },
     fetch: tokenFetch,
   });
   const parts = {

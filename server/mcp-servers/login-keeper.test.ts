@@ -8,9 +8,12 @@ import { describeStores, newAccount } from '../store/test-stores.ts';
 import { keptLogins, sealLogin } from './login-keeper.ts';
 
 describeStores('A login to an MCP server', (store, { clock, sql }) => {
-  it('is held by whoever renews it for longer than they may ask for it', async () => {
+  const url = 'https://mcp.example.com/mcp';
+
+  /** Of somebody who has logged in. */
+  async function connected() {
     const reach = await newAccount(store());
-    const [serverId, url] = [newId('mcpServer'), 'https://mcp.example.com/mcp'];
+    const serverId = newId('mcpServer');
     const owner = { scope: 'user' as const, organizationId: null, workspaceId: null };
     const content = { name: 'issues', entry: { type: 'http' as const, url }, envNames: [], headerNames: [] };
     await store().mcpServers.create(reach, owner, { ...content, id: serverId, secrets: null });
@@ -25,12 +28,17 @@ describeStores('A login to an MCP server', (store, { clock, sql }) => {
     const parts = {
       logins: store().mcpLogins,
       sealing,
+      apart: store().keptRequests.apart,
       clock,
       log: createLog('silent'),
       renewing: new Set<Promise<unknown>>(),
       takeBack: () => Promise.reject(new Error('the login is kept')),
     };
-    const keeper = keptLogins(parts, serverId, userId);
+    return { serverId, keeper: keptLogins(parts, serverId, userId) };
+  }
+
+  it('is held by whoever renews it for longer than they may ask for it', async () => {
+    const { serverId, keeper } = await connected();
     await keeper.locked(url, async () => {
       const { lease_until } = await sql()('mcp_logins').where({ server_id: serverId }).first('lease_until');
       const heldMs = Number(lease_until) - clock.now().getTime();
@@ -38,6 +46,16 @@ describeStores('A login to an MCP server', (store, { clock, sql }) => {
       expect(heldMs).toBeGreaterThanOrEqual(keeper.holdsMs + 15_000);
       await keeper.write(url, 'new');
     });
+    expect(await keeper.read(url)).toBe('new');
+  });
+
+  it('is renewed for good, also where what it was renewed for is undone', async () => {
+    const { keeper } = await connected();
+    const undone = store().transaction(async () => {
+      await keeper.locked(url, () => keeper.write(url, 'new'));
+      throw new Error('undone');
+    });
+    await expect(undone).rejects.toThrow('undone');
     expect(await keeper.read(url)).toBe('new');
   });
 });

@@ -25,6 +25,11 @@ export interface LoginRecords {
 export interface KeeperParts {
   readonly logins: LoginRecords;
   readonly sealing: Sealing;
+  /**
+   * Does it in no transaction of whoever asks: a refresh token may be good once, and is lost where what it was traded for
+   * is taken back.
+   */
+  readonly apart: <T>(work: () => Promise<T>) => Promise<T>;
   readonly clock: Clock;
   readonly log: Log;
   /** The renewals at work in this process. */
@@ -140,7 +145,7 @@ export function keptLogins(parts: KeeperParts, serverId: string, userId: string)
       await untilSaved(() => logins.release(serverId, userId, before.revision, fault));
     },
     locked(url, action) {
-      const work = alone(url, action);
+      const work = parts.apart(() => alone(url, action));
       renewing.add(work);
       return work.finally(() => renewing.delete(work));
     },

@@ -269,6 +269,7 @@ test('a token that has ended is renewed by one of all nodes, and what the answer
       sealing,
       fetch: outbound.fetchFor('account'),
       refusalOf: () => null,
+      apart: app.services.store.keptRequests.apart,
       clock,
       log: createLog('silent'),
     });
@@ -302,6 +303,20 @@ test('what a node that died was to renew, another one does', async () => {
   const token = app.services.providerOauth.token(id);
   now += 31_000;
   expect(await token).toBe('second');
+  expect(tokens.asked).toHaveLength(1);
+});
+
+test('what a renewal has brought stays, also where the request that needed it is undone', async () => {
+  const id = await connected({ access_token: 'first', refresh_token: 'r1', expires_in: 60 });
+  now += 60_000;
+  tokens.answer = () => [200, { access_token: 'second', refresh_token: 'r2', expires_in: 60 }];
+  const { providerOauth, store } = app.services;
+  const undone = store.transaction(async () => {
+    expect(await providerOauth.token(id)).toBe('second');
+    throw new Error('undone');
+  });
+  await expect(undone).rejects.toThrow('undone');
+  expect(await providerOauth.token(id)).toBe('second');
   expect(tokens.asked).toHaveLength(1);
 });
 

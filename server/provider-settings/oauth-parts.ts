@@ -49,6 +49,11 @@ export interface OauthParts<Who = never> {
   readonly fetch: typeof globalThis.fetch;
   /** Why the guard would not let them be; null where it would. */
   readonly refusalOf: (url: string) => Error | null;
+  /**
+   * Does it in no transaction of whoever asks: a refresh token may be good once, and is lost where what it was traded for
+   * is taken back.
+   */
+  readonly apart: <T>(work: () => Promise<T>) => Promise<T>;
   readonly clock: Clock;
   readonly log: Log;
 }

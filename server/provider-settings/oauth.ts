@@ -82,7 +82,8 @@ export function createProviderOauths<Who>(parts: OauthParts<Who>): ProviderOauth
       await records.disconnect(who, settingId);
     },
     revocation: (settingId) => revocationOf(parts, settingId),
-    token: (settingId, refused) => currentToken({ ...parts, renewing }, settingId, refused),
+    token: (settingId, refused) =>
+      parts.apart(() => currentToken({ ...parts, renewing }, settingId, refused)),
     async settled() {
       await Promise.allSettled(renewing);
     },
