@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createLog } from '../log.ts';
 import { createCursors } from './cursor.ts';
@@ -14,6 +15,7 @@ import { heldTransaction, joinsHeld } from './held-transaction.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
 import { objectPath } from './storage/disk.ts';
+import type { Storage } from './storage/storage.ts';
 import { type StorageOptions, storagesOf } from './storage/storages.ts';
 import { openStore, type Reach, type Store } from './store.ts';
 import type { ObjectRow } from './stored-objects.ts';
@@ -155,37 +157,57 @@ describeStores('What becomes of stored bytes: a sweep', (_store, engine) => {
     for (const id of [one, two, ...again]) await store.files.delete(ada, id, false);
   });
 
-  it('asks for bytes that it may have before whoever keeps the file has begun to write', async () => {
-    const first = await upload('twice');
+  /** A file by a keyed request, over a storage that is asked for sizes like this. */
+  async function received(bytes: string, sizeOf: Storage['sizeOf']) {
     const storages = storagesOf(database, storage);
-    const asked: unknown[] = [];
     const files = fileRepository({
       ...{ clock: engine.clock, cursors: createCursors(''), log, database: joinsHeld(database) },
-      storages: {
-        ...storages,
-        async of(place) {
-          const found = await storages.of(place);
-          const sizeOf = (key: string) => {
-            asked.push(heldTransaction());
-            return found.sizeOf(key);
-          };
-          return { ...found, sizeOf };
-        },
-      },
+      storages: { ...storages, of: async (place) => ({ ...(await storages.of(place)), sizeOf }) },
     });
     const input = { filename: 'a.txt', purpose: 'general' as const, metadata: {}, apiKeyId: null };
-    const content = Readable.from([Buffer.from('twice')]);
+    const content = Readable.from([Buffer.from(bytes)]);
     const received = await files.receive(ada, { ...input, mostBytes: null, content });
-    const request = { principalId: ada.userId, userId: ada.userId, key: 'k', fingerprint: 'f' };
-    let again = '';
-    const keep = async () => {
-      again = (await received.keep()).file.id;
+    return async (): Promise<string> => {
+      const request = { principalId: ada.userId, userId: ada.userId, key: bytes, fingerprint: 'f' };
+      let id = '';
+      const keep = async () => {
+        id = (await received.keep()).file.id;
+      };
+      await store.keptRequests.once(request, keep, () => null);
+      await received.leave();
+      return id;
     };
-    await store.keptRequests.once(request, keep, () => null);
-    await received.leave();
+  }
+
+  it('asks for bytes that it may have before whoever keeps the file has begun to write', async () => {
+    const first = await upload('twice');
+    const asked: unknown[] = [];
+    const keep = await received('twice', async () => {
+      asked.push(heldTransaction());
+      return 'twice'.length;
+    });
+    const again = await keep();
     expect(asked).toEqual([null]);
     expect(await keysOf([first, again])).toHaveLength(1);
     for (const id of [first, again]) await store.files.delete(ada, id, false);
+  });
+
+  it('takes the place of bytes that were kept meanwhile, where their storage says nothing to whoever holds up others', async () => {
+    const keep = await received('meanwhile', async (_key, signal) => {
+      await sleep(20_000, undefined, { signal });
+      return 'meanwhile'.length;
+    });
+    const first = await upload('meanwhile');
+    const [kept] = await keysOf([first]);
+    const began = performance.now();
+    const second = await keep();
+    expect(performance.now() - began).toBeLessThan(10_000);
+    const keys = await keysOf([first, second]);
+    expect(keys).toHaveLength(1);
+    expect(keys).not.toContain(kept);
+    expect(await text(await store.files.read(first))).toBe('meanwhile');
+    await store.files.sweep(soon());
+    for (const id of [first, second]) await store.files.delete(ada, id, false);
   });
 
   const keysOf = (ids: readonly string[]): Promise<string[]> =>

@@ -87,6 +87,12 @@ async function lookAhead(
   return new Map(kept && [[kept.key, await isThere(parts, kept, size)]]);
 }
 
+/**
+ * For all who wait to write meanwhile. What does not answer counts as lost: the upload, which its storage has just taken,
+ * takes its place.
+ */
+const briefMs = 2000;
+
 /** What has been kept since it was looked for is looked at here: its storage took it a moment ago. */
 async function makeFile(
   parts: FileParts,
@@ -98,15 +104,20 @@ async function makeFile(
   for (;;) {
     const made = await tryToMake(parts, reach, arriving, found, looked);
     if ('id' in made) return made;
-    looked.set(made.key, await isThere(parts, made, found.size));
+    looked.set(made.key, await isThere(parts, made, found.size, AbortSignal.timeout(briefMs)));
   }
 }
 
 /** Bytes that cannot be read are as good as lost: those that have just come are the same. */
-async function isThere({ storages, log }: FileParts, object: ObjectRow, size: number): Promise<boolean> {
+async function isThere(
+  { storages, log }: FileParts,
+  object: ObjectRow,
+  size: number,
+  signal?: AbortSignal,
+): Promise<boolean> {
   const { key } = object;
   try {
-    const there = await (await storages.of(object)).sizeOf(key);
+    const there = await (await storages.of(object)).sizeOf(key, signal);
     if (there === size) return true;
     log.warn({ key, size, there }, 'bytes were lost, or cut off; they have been uploaded again');
   } catch (error) {
