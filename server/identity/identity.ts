@@ -158,7 +158,7 @@ export interface IdentityOptions {
   readonly oidcProviders?: readonly OidcProvider[];
   readonly outbound: Pick<Outbound, 'fetchFor'>;
   /** Called with the new count before an account that registered, or was made, gets in. */
-  readonly onRegistered?: (accounts: number) => void | Promise<void>;
+  readonly onRegistered?: (accounts: number) => void;
 }
 
 /** A longer credential cannot be one of ours; it is refused before anything is computed of it. */
@@ -285,7 +285,9 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     rotateApiKey: apiKeys.rotate,
     async createPerson(principal, body, keep) {
       const created = await createPerson(principal, body, { people: records.people, resets, keep });
-      await options.onRegistered?.(await records.users.count());
+      const count = await records.users.count();
+      // There is no such account where its request is undone.
+      records.keptRequests.whenCommitted(() => options.onRegistered?.(count));
       return created;
     },
     issueProcessKey: processKeys.issue,

@@ -38,6 +38,8 @@ export interface RequestRecords {
   ): Promise<T | null>;
   /** Commits what `once` has written so far, with an answer that stands until `once` has its own. */
   commitWith(request: RequestRecord, reply: string): Promise<void>;
+  /** Calls once `once` has committed what it has written so far, or at once outside of it. */
+  whenCommitted(work: () => void): void;
   add(request: RequestRecord, reply: string): Promise<void>;
 }
 

@@ -95,8 +95,32 @@ describe('registration', () => {
     expect(await identity.accounts()).toBe(2);
   });
 
+  test('tells of an account that somebody makes once it is there for all, and of none that is undone', async () => {
+    const counts: number[] = [];
+    const { identity, store } = await testIdentity({
+      onRegistered: (accounts) => void counts.push(accounts),
+    });
+    const principal = await identity.authenticate((await identity.register(ada)).access_token);
+    const make = () =>
+      identity.createPerson(principal, { email: grace.email, send_invite: false }, async () => undefined);
+    const undone = store.transaction(async () => {
+      await make();
+      throw new Error('undone');
+    });
+    await expect(undone).rejects.toThrow('undone');
+    expect(counts).toEqual([1]);
+    await store.transaction(async () => {
+      await make();
+      expect(counts).toEqual([1]);
+    });
+    expect(counts).toEqual([1, 2]);
+  });
+
   test('gives no token where the switch to many accounts fails', async () => {
-    const { identity } = await testIdentity({ onRegistered: () => Promise.reject(new Error('no sandbox')) });
+    const onRegistered = () => {
+      throw new Error('no sandbox');
+    };
+    const { identity } = await testIdentity({ onRegistered });
     await expect(identity.register(ada)).rejects.toThrow('no sandbox');
   });
 });
