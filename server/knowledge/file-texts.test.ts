@@ -27,7 +27,7 @@ function textsOf(parse: (name: string) => Promise<string>) {
     },
   });
   onTestFinished(() => fileTexts.close());
-  return { find: (id: string) => fileTexts.find(id, wanted), asked };
+  return { find: (id: string, more = {}) => fileTexts.find(id, { ...wanted, ...more }), asked };
 }
 
 /** Ten files each: more of one are refused. */
@@ -41,7 +41,7 @@ test('files that cannot be read hold up nobody who asks for another', async () =
     throw new ParseFailure('malformed', 'It is broken.');
   });
   const broken = names(100);
-  const answers = await Promise.allSettled(broken.map(find));
+  const answers = await Promise.allSettled(broken.map((name) => find(name)));
   const refused = { status: 'rejected', reason: { code: 'file_unreadable', message: 'It is broken.' } };
   for (const answer of answers) expect(answer).toMatchObject(refused);
   expect(await find('good.txt')).toMatchObject({ text: 'It is good.' });
@@ -62,17 +62,31 @@ test('of more failures than are kept the oldest are forgotten', async () => {
 test('more than a hundred that are being read at once are refused', async () => {
   const released = Promise.withResolvers<string>();
   const { find } = textsOf(() => released.promise);
-  const reading = names(100).map(find);
+  const reading = names(100).map((name) => find(name));
   await expect(find('more.pdf')).rejects.toMatchObject({ code: 'overloaded' });
   released.resolve('Done.');
   await Promise.all(reading);
   expect(await find('more.pdf')).toMatchObject({ text: 'Done.' });
 });
 
+test('whoever leaves waits no longer, and the file is read once for all others', async () => {
+  const released = Promise.withResolvers<string>();
+  const { find, asked } = textsOf(() => released.promise);
+  const leaving = new AbortController();
+  const left = find('shared.txt', { signal: leaving.signal });
+  const other = find('shared.txt');
+  await expect.poll(() => asked).toHaveLength(1);
+  leaving.abort(new Error('gone'));
+  await expect(left).rejects.toThrow('gone');
+  released.resolve('Done.');
+  expect(await other).toMatchObject({ text: 'Done.' });
+  expect(asked).toHaveLength(1);
+});
+
 test('an organization that has ten being read is refused more, and no other is', async () => {
   const released = Promise.withResolvers<string>();
   const { find } = textsOf(() => released.promise);
-  const reading = names(10).map(find);
+  const reading = names(10).map((name) => find(name));
   await expect(find('more-7.pdf')).rejects.toMatchObject({ code: 'overloaded' });
   reading.push(find('file-10.pdf'));
   released.resolve('Done.');

@@ -25,6 +25,8 @@ export interface FileTextWanted {
   readonly limit: number;
   /** How long to wait for a file that has to be read first. */
   readonly waitMs: number;
+  /** Whoever asks waits no longer; the file is read all the same, for others and for the next time. */
+  readonly signal?: AbortSignal;
 }
 
 export interface FileTexts {
@@ -95,7 +97,7 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
       const failure = failures.find(name);
       if (failure) throw unreadable(failure);
       const work = reading.get(name)?.document ?? begin(name, organizationId, () => read(found, bytes));
-      const document = await inTime(work, wanted.waitMs).catch((error: unknown) => {
+      const document = await inTime(work, wanted).catch((error: unknown) => {
         throw error instanceof ParseFailure ? unreadable(error) : error;
       });
       return document && toText(document, wanted);
@@ -153,10 +155,16 @@ function claimsOf({ filename }: FoundFile): DocumentClaims {
 }
 
 /** Null where it takes longer. */
-async function inTime<T>(work: Promise<T>, ms: number): Promise<T | null> {
-  if (ms === 0) return await Promise.race([work, null]);
+async function inTime<T>(
+  work: Promise<T>,
+  { waitMs, signal }: Pick<FileTextWanted, 'waitMs' | 'signal'>,
+): Promise<T | null> {
+  if (waitMs === 0) return await Promise.race([work, null]);
   const heard = new AbortController();
-  const patience = sleep(ms, null, { signal: heard.signal, ref: false });
+  const until = AbortSignal.any([heard.signal, ...(signal ? [signal] : [])]);
+  const patience = sleep(waitMs, null, { signal: until, ref: false }).catch((error: unknown) => {
+    throw signal?.aborted ? signal.reason : error;
+  });
   patience.catch(() => undefined);
   return await Promise.race([work, patience]).finally(() => heard.abort());
 }

@@ -1,5 +1,6 @@
 /** Files of a query: what the model is shown of each, what the session keeps, and what is refused before anything is stored. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { makePdf } from '../knowledge/parsing/test-documents.ts';
 import { scriptedSettings } from '../server-process.ts';
@@ -114,6 +115,37 @@ test.each([
     expect(answer.body.detail).toContain('attachments/1');
   expect(await upstream.requests()).toEqual([]);
   expect(await sessions()).toBe(before);
+});
+
+test('who leaves while their files are read begins no run', async () => {
+  const { fileTexts, store } = app.services;
+  const attachments = [await uploaded('A first.', 'first.txt'), await uploaded(png, 'second.png')];
+  const [asked, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const find = vi.spyOn(fileTexts, 'find').mockImplementation(async (_id, { signal }) => {
+    asked.resolve();
+    signal?.addEventListener('abort', () => gone.resolve());
+    await gone.promise;
+    return { mediaType: 'text/plain', characters: 1, offset: 0, text: 'A', pages: null };
+  });
+  const read = vi.spyOn(store.files, 'read');
+  onTestFinished(() => void vi.restoreAllMocks());
+  const leaving = new AbortController();
+  const answer = fetch(`${app.url}/api/v1/query`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${ada.token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: 'What is this?', attachments }),
+    signal: leaving.signal,
+  });
+  await asked.promise;
+  leaving.abort();
+  await expect(answer).rejects.toThrow('aborted');
+  // A server that does not hear of it goes on in a second.
+  await Promise.race([gone.promise, sleep(1000)]);
+  gone.resolve();
+  await sleep(1000);
+  expect(find).toHaveBeenCalledOnce();
+  expect(read).not.toHaveBeenCalled();
+  expect(await upstream.requests()).toEqual([]);
 });
 
 test('a key that may not read files attaches none', async () => {

@@ -1,6 +1,6 @@
 /** The files that a query shows with its prompt, as parts of its message. */
 import type { MessagePart, StoredFile } from '../contract/api.ts';
-import type { Principal, Services } from '../handler.ts';
+import type { Call, Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
 /** What models are shown as it is; of any other document they are given the text. */
@@ -13,14 +13,14 @@ const mostCharacters = 1_000_000;
 const patienceMs = 60_000;
 
 /**
- * Throws `scope_required`, `not_found`, `invalid_request` where they are too much, `file_unreadable` for what is no document, and `overloaded`
- * where a text is not read in time.
+ * Throws `scope_required`, `not_found`, `invalid_request` where they are too much, `file_unreadable` for what is no
+ * document, and `overloaded` where a text is not read in time. Nothing is waited for once its caller has gone.
  */
 export async function attachedParts(
-  principal: Principal,
-  fileIds: readonly string[],
+  { principal, body, signal }: Pick<Call<'createQuery'>, 'principal' | 'body' | 'signal'>,
   services: Services,
 ): Promise<readonly MessagePart[]> {
+  const { attachments: fileIds = [] } = body;
   if (fileIds.length > 0 && !principal.scopes.has('files:read'))
     throw new Problem('scope_required', 'This API key lacks the scope files:read, which attachments need.');
   const files = await Promise.all(fileIds.map((id, index) => fileAt(principal, id, index, services)));
@@ -29,11 +29,12 @@ export async function attachedParts(
   let characters = 0;
   // One after the other: not every file is in memory twice at once, and none is read once the text is too much.
   for (const [index, file] of files.entries()) {
+    signal.throwIfAborted();
     if (shown.test(file.media_type)) {
-      parts.push(await shownPart(file, services));
+      parts.push(await shownPart(file, signal, services));
       continue;
     }
-    const { text, characters: more } = await textOf(file, index, services);
+    const { text, characters: more } = await textOf(file, index, signal, services);
     characters += more;
     if (characters > mostCharacters) throw tooMuch(index, mostCharacters, 'characters of text');
     parts.push({ type: 'text', text: `${file.filename}\n\n${text}` });
@@ -70,14 +71,16 @@ function refuseAbove(
 
 async function shownPart(
   { id, filename: name, media_type, size, sha256 }: StoredFile,
+  signal: AbortSignal,
   { store }: Services,
 ): Promise<MessagePart> {
-  const bytes = Buffer.concat(await Array.fromAsync<Uint8Array>(await store.files.read(id)));
+  const read = await store.files.read(id, undefined, signal);
+  const bytes = Buffer.concat(await Array.fromAsync<Uint8Array>(read));
   return { type: 'file', media_type, name, size, sha256, data: bytes.toString('base64') };
 }
 
-async function textOf({ id }: StoredFile, index: number, { fileTexts }: Services) {
-  const wanted = { offset: 0, limit: mostCharacters, waitMs: patienceMs };
+async function textOf({ id }: StoredFile, index: number, signal: AbortSignal, { fileTexts }: Services) {
+  const wanted = { offset: 0, limit: mostCharacters, waitMs: patienceMs, signal };
   const found = await fileTexts.find(id, wanted).catch((error: unknown) => {
     if (!(error instanceof Problem) || error.code !== 'file_unreadable') throw error;
     throw new Problem(error.code, `attachments/${index}: ${error.message}`, { cause: error });

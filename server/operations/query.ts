@@ -50,8 +50,9 @@ export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body,
   const { runtime } = services;
   const { found, workspace, preferred } = await checkQuery(principal, body, services);
   const session = found ?? sessionToBe('', workspace);
-  const corpus = await retrieve({ principal, body, signal }, workspace.id, services);
-  const attached = await attachedParts(principal, body.attachments ?? [], services);
+  const asking = { principal, body, signal };
+  const corpus = await retrieve(asking, workspace.id, services);
+  const attached = await attachedParts(asking, services);
   const query = {
     ...queryIn(session, principal, body, { onUnanswered: 'deny', corpus, attached }),
     ...preferring(preferred),
@@ -100,10 +101,13 @@ async function startQuery(
   // They wait for models, and for who reads documents.
   const [corpus, attached] = await store.keptRequests.apart(async () => [
     await retrieve(asking, workspace.id, services),
-    await attachedParts(principal, body.attachments ?? [], services),
+    await attachedParts(asking, services),
   ]);
-  // A search may wait for a model, a document for whoever reads it.
-  if (corpus || attached.length > 0) await requireStillValid(principal, services);
+  // A search may wait for a model, a document for whoever reads it: who asked may have gone, or may not ask any more.
+  if (corpus || attached.length > 0) {
+    asking.signal.throwIfAborted();
+    await requireStillValid(principal, services);
+  }
   if (found) {
     const query = queryIn(found, principal, body, { onUnanswered, corpus, attached });
     // Also behind a query that failed: the first answer names it.
