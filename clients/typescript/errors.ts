@@ -145,8 +145,8 @@ function titleOf({ status, statusText }: Response): string {
 }
 
 function formOf({ headers, status, type, url }: Response): string {
-  // Browsers show nothing of one that they do not follow.
-  if (type === 'opaqueredirect' || (status >= 300 && status < 400))
+  // Nothing is shown of one that the request refuses, nor by browsers of any that they do not follow.
+  if (type === 'opaqueredirect' || type === 'error' || (status >= 300 && status < 400))
     return `a redirect${placeOf(headers.get('Location'), url)} that is not followed`;
   return headers.get('Content-Type')?.split(';', 1)[0]?.trim() || 'without a content type';
 }

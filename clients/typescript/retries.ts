@@ -117,8 +117,13 @@ async function outcomeOf(send: Send, request: RepeatableRequest, isLast: boolean
     const isWanted = response.ok && (!request.isStreamed || isEmpty(response));
     return { response: isWanted ? await readWhole(response) : response };
   } catch (failure) {
-    return { failure, begun };
+    return isRefusedRedirect(failure) ? { response: Response.error() } : { failure, begun };
   }
+}
+
+/** What Node says where a request has it that a redirect is an error: no more than that, and as if the network had failed. */
+function isRefusedRedirect(failure: unknown): boolean {
+  return reasonOf(failure) === 'unexpected redirect';
 }
 
 function isEmpty({ headers }: Response): boolean {

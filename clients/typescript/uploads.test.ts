@@ -116,6 +116,27 @@ test('a stream is sent once, since it would have to be held for another time', a
   expect(server.received.map(({ body }) => body)).toEqual(['some bytes']);
 });
 
+test.each([
+  ['form', () => new FormData()],
+  ['stream', () => new Blob(['some bytes']).stream()],
+])('a %s is sent once to an address that redirects, and that is told', async (_, body) => {
+  const server = await startScriptedServer((_request, response) => {
+    response.writeHead(307, { Location: '/elsewhere' }).end();
+  });
+  onTestFinished(server.close);
+  const call = createServiceClient({ baseUrl: server.url, retries }).POST('/api/v1/files', {
+    params: { header: { 'Idempotency-Key': 'one' } },
+    ...{ body: { file: '' }, duplex: 'half' },
+    bodySerializer: body,
+  });
+  await expect(call).rejects.toMatchObject({
+    name: 'ServiceError',
+    code: 'unrecognized_answer',
+    detail: expect.stringContaining('The answer is a redirect that is not followed'),
+  });
+  expect(server.received.map(({ url }) => url)).toEqual(['/api/v1/files']);
+});
+
 test('where no request can refuse redirects, as in Cloudflare Workers, an upload is sent and follows none', async () => {
   const server = await startScriptedServer((_, response, count) => {
     if (count === 0) sendJson(response, 201, {});
