@@ -126,7 +126,10 @@ export async function connectTo(
   };
 }
 
-/** Renews a login once that the server calls expired: its clock counts, and not the one here. */
+/**
+ * Renews a login once that the server calls expired: its clock counts, and not the one here. That no redirect is followed,
+ * which would take the token elsewhere, stands in the request.
+ */
 async function send(request: Request, { tokenInsteadOf }: Credentials): Promise<Response> {
   const { signal } = request;
   // The clone is none that Node would hear the signal of.
