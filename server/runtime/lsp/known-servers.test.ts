@@ -19,6 +19,14 @@ test('a command that runs anything starts no server unnamed', () => {
   expect(generic.filter(({ needs_naming }) => needs_naming === undefined)).toEqual([]);
 });
 
+test.each([
+  ['basedpyright', 'the Python of a .venv that came with the project'],
+  ['texlab', 'a .latexmkrc, which is Perl'],
+  ['fortls', 'pip, for itself'],
+])('%s starts only where it is named: it runs %s', (name) => {
+  expect(knownServers.find((server) => server.name === name)?.needs_naming).toEqual(expect.any(String));
+});
+
 test('the documentation lists them as they are', () => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/language-servers.md'), 'utf8');
   const rows = page.split('\n').filter((line) => line.startsWith('| `'));

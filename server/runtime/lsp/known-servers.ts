@@ -64,6 +64,7 @@ export const knownServers: readonly KnownServer[] = [
     args: ['--stdio'],
     filetypes: ['py', 'pyi'],
     root_markers: ['pyrightconfig.json', 'pyproject.toml', 'setup.py', 'setup.cfg', 'requirements.txt'],
+    needs_naming: 'it runs the .venv/bin/python of the project',
   },
   {
     name: 'ruff',
@@ -414,12 +415,14 @@ export const knownServers: readonly KnownServer[] = [
     command: 'texlab',
     filetypes: ['tex', 'bib', 'cls', 'sty'],
     root_markers: ['.latexmkrc', '.texlabroot', 'Tectonic.toml'],
+    needs_naming: 'it runs the .latexmkrc of the project',
   },
   {
     name: 'fortls',
     command: 'fortls',
     filetypes: ['f', 'for', 'f90', 'f95', 'f03', 'f08'],
     root_markers: ['.fortls', '.fortlsrc', 'fpm.toml'],
+    needs_naming: 'it fetches and installs newer versions of itself',
   },
   {
     name: 'vimls',

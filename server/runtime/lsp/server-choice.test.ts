@@ -96,7 +96,8 @@ describe('`options.auto_lsp`', () => {
     project('pyproject.toml', 'a.py');
     expect(chosen('a.py')).toEqual(['pyright']);
     expect(chosen('a.py', { lsp: { mine: { command: 'mine', filetypes: ['py'] } } })).toEqual(['mine']);
-    expect(chosen('a.py', { lsp: { pyright: { disabled: true } } })).toEqual(['basedpyright']);
+    expect(chosen('a.py', { lsp: { pyright: { disabled: true } } })).toEqual(['ruff']);
+    expect(chosen('a.py', { lsp: { pyright: { disabled: true } } }, true)).toEqual(['basedpyright']);
   });
 });
 
