@@ -4,6 +4,7 @@ import type { ClientConfig, McpServer } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
 import { createOutbound, fetchFrom } from '../../outbound/outbound.ts';
 import type { ExpandSetting, ExtensionPlace } from '../extension.ts';
+import { boundedFetch } from './bounded-fetch.ts';
 import { textOfBlock } from './content.ts';
 import { offers, resolveEntry } from './entry.ts';
 import { McpFailure } from './failure.ts';
@@ -114,7 +115,7 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
     },
     async logIn(name, browser) {
       const { url, oauth } = await remote(name);
-      await logIn(url, oauth, logins, fetchFrom(url, outbound, 'operator'), browser);
+      await logIn(url, oauth, logins, boundedFetch(fetchFrom(url, outbound, 'operator')), browser);
     },
     async prompts() {
       return (await mcp.prompts(parts)).map(

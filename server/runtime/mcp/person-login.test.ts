@@ -36,6 +36,21 @@ test('the requests of a beginning, and of an end, have a time together', async (
   expect(JSON.parse(await patient.finish(new URL(server.url), attempt, { code }))).toHaveProperty('tokens');
 });
 
+test.each([
+  ['two megabytes', 'x'.repeat(2 * 1024 ** 2)],
+  [
+    'half a million objects, which take a hundred times their bytes',
+    Array.from({ length: 500_000 / 2 }, () => ({})),
+  ],
+])(
+  'an authorization server that says more of itself than can be held is not heard out: %s',
+  async (_what, more) => {
+    const server = await startOauthServer();
+    server.claims.authorization = { more };
+    await expect(begin(patient, server)).rejects.toThrow('the login failed');
+  },
+);
+
 test('tokens are taken back within the time of one request, or counted as not taken back', async () => {
   const server = await startOauthServer();
   const { authorizeUrl, attempt } = await begin(patient, server);

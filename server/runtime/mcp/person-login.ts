@@ -1,6 +1,7 @@
 /** A person's login to a remote MCP server through a browser that is elsewhere: begun here, finished when it comes back. */
 import { auth, type FetchLike, type OAuthDiscoveryState } from '@modelcontextprotocol/client';
 import { fetchFrom, type Outbound } from '../../outbound/outbound.ts';
+import { boundedFetch } from './bounded-fetch.ts';
 import { McpFailure } from './failure.ts';
 import { challengeOf, loginFailureOf } from './login.ts';
 import { type KeptLogin, OauthFlow } from './oauth-flow.ts';
@@ -43,10 +44,13 @@ interface Attempt {
 /** For one request, and for all of `begin` or `finish`: discovery makes as many as ten, and a person waits. */
 const usual = { requestMs: 10_000, wholeMs: 30_000 };
 
+/** Far more than what such servers say of themselves; anybody may have an account, and name a server of theirs. */
+const largestAnswerBytes = 1024 ** 2;
+
 /** Every request goes through the guard: the server as of an account, where it leads to as of a stranger. */
 export function createLoginFlows(outbound: Outbound, { requestMs, wholeMs } = usual): LoginFlows {
   const fetchOf = (url: URL): FetchLike => {
-    const fetch = fetchFrom(url, outbound, 'account');
+    const fetch = boundedFetch(fetchFrom(url, outbound, 'account', { maxBytes: largestAnswerBytes }));
     const whole = AbortSignal.timeout(wholeMs);
     return (asked, init) =>
       fetch(asked, { ...init, signal: AbortSignal.any([whole, AbortSignal.timeout(requestMs)]) });
