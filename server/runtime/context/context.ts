@@ -70,7 +70,7 @@ async function candidates(
 async function readAll(places: readonly GuidancePlace[]): Promise<readonly ContextFile[]> {
   const files = new Map<string, ContextFile>();
   for (const { path, within, source } of places) {
-    for (const file of await markdownFiles(path)) {
+    for (const file of await markdownFiles(path, within)) {
       const read = await readGuidance(file, { within, maxBytes: maxFileBytes });
       // Several names may lead to one file, by links or by letters whose case the disk does not tell apart.
       if (read) files.set(read.path, files.get(read.path) ?? { ...read, source });

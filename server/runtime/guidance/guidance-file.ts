@@ -1,6 +1,6 @@
 /** Reads a file of words for the agent: a context file or a skill. Bounded, never a pipe or a device, never binary. */
 import { constants } from 'node:fs';
-import { open, realpath } from 'node:fs/promises';
+import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { liesWithin } from './project-folders.ts';
@@ -19,7 +19,7 @@ export async function readGuidance(
     const real = await realpath(path);
     if (within !== null && !liesWithin(within, real))
       return { path, failed: 'it is a link that leads out of the project' };
-    return await readStart(real, maxBytes);
+    return await readStart(real, within !== null, maxBytes);
   } catch (error) {
     // `as`: file system calls reject with errno errors only.
     const { code = 'unknown' } = error as NodeJS.ErrnoException;
@@ -32,10 +32,14 @@ export function guidancePath(given: string, workspacePath: string): string {
   return given.startsWith('~/') ? join(homedir(), given.slice(2)) : resolve(workspacePath, given);
 }
 
-async function readStart(path: string, maxBytes: number): Promise<GuidanceFile> {
+/** Where commands of agents may write, one may put a link to somewhere else in the file's place once it was looked at. */
+async function readStart(path: string, mayChange: boolean, maxBytes: number): Promise<GuidanceFile> {
   // Non-blocking, because opening a named pipe would otherwise wait for its writer.
-  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK | (mayChange ? constants.O_NOFOLLOW : 0);
+  const handle = await open(path, flags);
   try {
+    if (mayChange && (await placeOf(handle, path)) !== path)
+      return { path, failed: 'something else was put in its place while it was read' };
     if (!(await handle.stat()).isFile()) return { path, failed: 'it is no regular file' };
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxBytes + 1), 0, maxBytes + 1, 0);
     const bytes = buffer.subarray(0, Math.min(bytesRead, maxBytes));
@@ -46,4 +50,9 @@ async function readStart(path: string, maxBytes: number): Promise<GuidanceFile> 
   } finally {
     await handle.close();
   }
+}
+
+/** Where what was opened lies; only Linux tells. */
+async function placeOf({ fd }: FileHandle, path: string): Promise<string> {
+  return process.platform === 'linux' ? readlink(`/proc/self/fd/${fd}`) : realpath(path);
 }
