@@ -347,7 +347,8 @@ export interface Transcript {
   /**
    * Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. Throws
    * Problem `queue_full` or `quota_exceeded`, and an error named `SessionMoved` where another run has come after `afterRun`;
-   * for an agent one named `LeaseLost` where its starter has ended, or is another process's by now. Answers with what is to be told to who asks, in sentences.
+   * for an agent one named `LeaseLost` where its starter has ended, or is another process's by now. Answers with what is
+   * to be told to who asks, in sentences.
    */
   beginRun(run: NewRun): Promise<{
     readonly runNumber: number;
