@@ -188,7 +188,10 @@ async function assemble(
     demo: mode.current() === 'single',
     shared: mode.current() === 'multi',
     // Commands in one of the folders below a root see none of the others.
-    hiddenPaths: [...new Set([settings.dataDirectory, dataDirectory, ...settings.workspaceRoots])],
+    hiddenPaths: [
+      ...new Set([settings.dataDirectory, dataDirectory, ...settings.workspaceRoots]),
+      ...(settings.masterKeyFile ? [settings.masterKeyFile] : []),
+    ],
     outbound,
     findSearchEngine: webSearch.engine,
     findPassages: passageFinder(store, searches.passageSearch),

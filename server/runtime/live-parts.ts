@@ -99,13 +99,14 @@ export interface LivePartsOptions {
 /** Builds the parts for the first time. Probes once whether a sandbox works here. */
 export async function createLiveParts(first: RuntimeSettings, options: LivePartsOptions): Promise<LiveParts> {
   let { shared } = options;
-  const sandbox = await detectSandbox({ hiddenPaths: options.hiddenPaths, mayBeRoot: () => !shared });
   const jobs = createJobs();
   const outbound = options.outbound ?? createOutbound({ shared: () => shared });
   const { findSearchEngine } = options;
+  // Where they really lie: commands and tools may come there by other names.
   const hiddenPaths = await Promise.all(
     options.hiddenPaths.map((path) => realpath(path).catch(() => resolve(path))),
   );
+  const sandbox = await detectSandbox({ hiddenPaths, mayBeRoot: () => !shared });
   const toolsetOf = prepareToolsets({ sandbox, jobs, outbound, findSearchEngine, hiddenPaths });
   const firstSettings = { config: first.config, shared };
   const { all: extensions, mcp } = createExtensions({ ...options, first: firstSettings, sandbox, outbound });
