@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import type { PermissionRule } from '../../contract/api.ts';
 import { type Attempt, hookBench, hookFolder, type ScriptedCall, saying } from '../hooks/test-hooks.ts';
 import { testQuery } from '../test-query.ts';
+import { noTerms } from '../workspace-terms.ts';
 
 const { attempt } = hookBench();
 const write: ScriptedCall = { name: 'write', arguments: { file_path: 'made.txt', content: 'A' } };
@@ -64,6 +65,32 @@ test('a changed input is decided again: what a rule denies does not run, whoever
   expect(result?.content).toContain('Permission denied for the changed input. A rule denies bash(rm *)');
   expect(requests).toHaveLength(1);
   expect([folder.has('kept.txt'), folder.has('a')]).toEqual([true, false]);
+});
+
+test('a rule that comes while a person is asked denies the call, though they allow it', async () => {
+  const folder = hookFolder();
+  const rules: PermissionRule[] = [];
+  const { result, requests } = await attempt(folder, {
+    query: wait,
+    call: bash('touch a'),
+    options: { workspaceTerms: async () => ({ ...noTerms, permissionRules: rules }) },
+    begun: async ({ runtime, transcript, runId }) => {
+      const asked = async () => {
+        const events = await transcript.readEvents(runId, 0, 1000);
+        return events.flatMap(({ data }) =>
+          'type' in data && data.type === 'permission_requested' ? [data.request.id] : [],
+        );
+      };
+      await expect.poll(asked).toHaveLength(1);
+      rules.push({ tool: 'bash', decision: 'deny', pattern: 'touch *' });
+      const [id = ''] = await asked();
+      transcript.answerPermission(id, 'allow_once');
+      runtime.wake(runId);
+    },
+  });
+  expect(requests).toHaveLength(1);
+  expect(result?.content).toContain('Permission denied. A rule denies bash(touch *)');
+  expect(folder.has('a')).toBe(false);
 });
 
 test('hooks are asked about what the model wanted, and not again about what the person made of it', async () => {

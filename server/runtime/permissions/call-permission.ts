@@ -49,12 +49,22 @@ export async function permit(scope: RunScope, log: EventLog, asked: AskedCall): 
   const { question, request, message } = answer;
   const allowed = request.decision !== null && request.decision !== 'deny';
   // Before it is told: from then on nobody knows, after a crash, whether the call has run.
-  const permitted =
-    allowed && request.updated_input !== null
-      ? await permitChanged(scope, log, asked, { ...request, updated_input: request.updated_input })
-      : unchanged(allowed ? prepared : refusedBy(request, message));
+  const permitted = !allowed
+    ? unchanged(refusedBy(request, message))
+    : request.updated_input === null
+      ? unchanged(await unlessDeniedSince(scope, asked))
+      : await permitChanged(scope, log, asked, { ...request, updated_input: request.updated_input });
   if (!question.told) await tellPermission(scope, log, call, question, request);
   return permitted;
+}
+
+/** While somebody is asked, minutes on end, a rule may have come that nobody's leave counts against. */
+async function unlessDeniedSince(
+  scope: RunScope,
+  { call, prepared }: AskedCall,
+): Promise<PreparedCall | ToolOutput> {
+  const now = await decideIn(scope, call, prepared.permission, false);
+  return now.verdict === 'deny' ? refusal(`Permission denied. ${now.reason}`) : prepared;
 }
 
 /** Whoever wrote the input has allowed it by that; what nobody can allow still counts against it. */
