@@ -592,7 +592,6 @@ describe('patterns for other tools', () => {
     ['127.1', 'http://127.0.0.1/', true],
     ['[::1]', 'http://[0::1]:81/', true],
     ['[::1]:81', 'http://[::1]/', false],
-    ['example.org/a', 'https://example.org/a', false],
     ['a@example.org', 'https://example.org/', false],
     ['*.', 'https://example.org./', false],
     ['https://example.org', 'ftp://example.org/', false],
@@ -610,6 +609,25 @@ describe('patterns for other tools', () => {
         { mode: 'bypass', rules: [rule('deny', pattern, 'fetch')] },
       ),
     ).toMatchObject({ verdict: covered ? 'deny' : 'allow' });
+  });
+
+  test.each([
+    'https://example.org/a',
+    'https://example.org/*',
+    'https://example.org/a/../b',
+    'https://example.org/?a',
+    'https://example.org/#a',
+    'https://ada@example.org/',
+    'example.org/a',
+    'example.org/*',
+  ])('%j means less than its origin: it allows nothing, and denies all of that', (pattern) => {
+    const need = { action: 'fetch' } as const;
+    for (const url of ['https://example.org/a', 'https://example.org/b']) {
+      const rules = (decision: 'allow' | 'deny') => ({ rules: [rule(decision, pattern, 'fetch')] });
+      expect(tool('fetch', need, { url }, rules('allow')).verdict).toBe('ask');
+      expect(tool('fetch', need, { url }, { allowedTools: [`fetch(${pattern})`] }).verdict).toBe('ask');
+      expect(tool('fetch', need, { url }, { mode: 'bypass', ...rules('deny') }).verdict).toBe('deny');
+    }
   });
 
   test.each([

@@ -139,17 +139,21 @@ export function literalGlob(path: string): string {
   return path.replace(/[\\*?]/g, '\\$&');
 }
 
-/** Whether an origin or a host covers an address, in whichever spelling: `bücher.example`, `example.org.`. */
-export function coversUrl(pattern: string, address: string): boolean {
+/**
+ * Whether an origin or a host covers an address, in whichever spelling: `bücher.example`, `example.org.`. A pattern with a
+ * path means less than its origin: it allows nothing, and denies all of that.
+ */
+export function coversUrl(pattern: string, address: string, purpose: 'allow' | 'deny'): boolean {
   const url = placeOf(address);
   if (!url) return false;
   if (pattern === '*') return true;
   if (pattern.includes('://')) {
-    const origin = placeOf(pattern);
+    const origin = purpose === 'deny' || namesOrigin(pattern) ? placeOf(pattern) : null;
     return origin !== null && origin.scheme === url.scheme && isSame(origin, url);
   }
   const isBelow = pattern.startsWith('*.');
-  const wanted = placeOfHost(isBelow ? pattern.slice(2) : pattern);
+  const named = isBelow ? pattern.slice(2) : pattern;
+  const wanted = placeOfHost(purpose === 'deny' ? named.replace(/[/?#].*$/s, '') : named);
   if (!wanted) return false;
   if (isBelow)
     return url.host.endsWith(`.${wanted.host}`) && (wanted.port === '' || wanted.port === url.port);
@@ -168,6 +172,12 @@ function placeOf(address: string): WebPlace | null {
   const { protocol, hostname, port } = new URL(address);
   const usual = protocol === 'https:' ? '443' : protocol === 'http:' ? '80' : '';
   return { scheme: protocol, host: hostname.replace(/\.+$/, ''), port: port || usual };
+}
+
+function namesOrigin(pattern: string): boolean {
+  if (!URL.canParse(pattern)) return false;
+  const { pathname, search, hash, username, password } = new URL(pattern);
+  return pathname === '/' && `${search}${hash}${username}${password}` === '';
 }
 
 /** Of a pattern that names a host, and perhaps a port; a path or a name in front of it would be lost. */

@@ -87,13 +87,17 @@ export function shown(path: string, workspacePath: string): string {
   return way === '..' || way.startsWith('../') || isAbsolute(way) ? resolve(workspacePath, path) : way || '.';
 }
 
-/** Whether a pattern of a rule covers a subject that is no command. */
-export function coversSubject(pattern: string, subject: Exclude<Subject, { kind: 'command' }>): boolean {
+/** Whether a pattern of a rule for this purpose covers a subject that is no command. */
+export function coversSubject(
+  pattern: string,
+  subject: Exclude<Subject, { kind: 'command' }>,
+  purpose: 'allow' | 'deny',
+): boolean {
   switch (subject.kind) {
     case 'file':
       return coversPath(pattern, subject.path);
     case 'address':
-      return coversUrl(pattern, subject.url);
+      return coversUrl(pattern, subject.url, purpose);
     default: {
       const [path] = subject.names;
       return pattern === '*' || (path !== undefined && coversPath(pattern, path));

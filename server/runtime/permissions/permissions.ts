@@ -83,8 +83,10 @@ export function hiddenBy(
   if (patterns.length === 0) return null;
   return (name) => {
     // No path has two slashes in a row.
-    const covering = /^https?:\/\//.test(name) ? coversUrl : coversPath;
-    return patterns.some((pattern) => covering(pattern, name));
+    const isAddress = /^https?:\/\//.test(name);
+    return patterns.some((pattern) =>
+      isAddress ? coversUrl(pattern, name, 'deny') : coversPath(pattern, name),
+    );
   };
 }
 
@@ -130,7 +132,7 @@ function unclearIn({ anything, obscure, parts }: ParsedCommand): string | null {
 
 /** By each of its names: a link must not lead past a rule. */
 function isDenied(pattern: string, subject: Exclude<Subject, { kind: 'command' }>): boolean {
-  return coversSubject(pattern, subject) || subject.names.some((name) => coversPath(pattern, name));
+  return coversSubject(pattern, subject, 'deny') || subject.names.some((name) => coversPath(pattern, name));
 }
 
 /** `covered` where nobody has to be asked; else what a lasting answer would remember. */
@@ -158,7 +160,8 @@ function openParts(
   // An address says nothing about where on the machine its content goes.
   const elsewhere = need.action === 'download' && (obeyed || isOutside(need.path, workspacePath));
   if (elsewhere) return [];
-  if (listed.some(({ pattern }) => pattern !== null && coversSubject(pattern, subject))) return 'covered';
+  if (listed.some(({ pattern }) => pattern !== null && coversSubject(pattern, subject, 'allow')))
+    return 'covered';
   if (granted.some((rule) => isGranted(rule, subject, need, workspacePath))) return 'covered';
   return lastingPatterns(subject, need, workspacePath);
 }
@@ -175,7 +178,7 @@ function isGranted(
   if (pattern === null) return subject.kind === 'file' && !obeyed && !isOutside(need.path, workspacePath);
   // Whoever allowed a folder full of sources did not think of what git runs.
   if (obeyed && pattern !== literalGlob(subject.path)) return false;
-  return coversSubject(pattern, subject);
+  return coversSubject(pattern, subject, 'allow');
 }
 
 /**
