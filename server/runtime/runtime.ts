@@ -267,6 +267,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     openScope,
     preparing,
     lease,
+    endCommandsOf: (runId) => parts.jobs.endThoseOf(new Set([runId])),
     limits: options.limits ?? defaultLimits,
     handsOver: options.handsOver ?? false,
     workspacePlace,

@@ -1,6 +1,7 @@
 /** Agents that agents start, in a runtime by itself: what they may do, and how they end. */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig } from '../../contract/config.ts';
@@ -202,6 +203,34 @@ describe('an agent that an agent starts', () => {
       data: { status: 'interrupted', interrupt_reason: 'requested' },
     });
     expect(told(events, 'agent_finished')).toMatchObject([{ status: 'interrupted' }]);
+  });
+
+  test('leaves no command at work in the background when it has ended', async () => {
+    const { path } = await testFolder();
+    const beat = 'while :; do date +%N > beat; sleep 0.05; done';
+    await upstream.script([
+      ...parent(errand('Keep the beat.', { agent_slug: 'coder' })),
+      {
+        when: { step: 0, last_user: 'beat' },
+        reply: { tool_calls: [{ name: 'bash', arguments: { command: beat, run_in_background: true } }] },
+      },
+      {
+        when: { step: 1, last_user: 'beat' },
+        reply: {
+          tool_calls: [{ name: 'bash', arguments: { command: 'until [ -s beat ]; do sleep 0.05; done' } }],
+        },
+      },
+      { reply: { text: 'It beats.' } },
+    ]);
+    const at = await open(path);
+    expect(doneOf(await watch(at, { permissionMode: 'bypass' })).status).toBe('completed');
+    expect(existsSync(join(path, 'beat'))).toBe(true);
+    const beats = async () => {
+      const before = readFileSync(join(path, 'beat'), 'utf8');
+      await setTimeout(500);
+      return readFileSync(join(path, 'beat'), 'utf8') !== before;
+    };
+    await expect.poll(beats, { timeout: 10_000 }).toBe(false);
   });
 
   test('that fails is told so to the model, which goes on', async () => {

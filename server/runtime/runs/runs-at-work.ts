@@ -58,6 +58,8 @@ export interface RunsAtWorkParts extends ResumingParts {
   readonly titles: TitleWriter;
   readonly lease: LeaseTimes;
   readonly limits: RunLimits;
+  /** Ends the commands that the run has left at work in the background. */
+  readonly endCommandsOf: (runId: string) => Promise<void>;
   /** Whether other processes are to go on with the runs at work here when it closes; they are interrupted otherwise. */
   readonly handsOver: boolean;
 }
@@ -136,6 +138,15 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       parts.titles.begin({ sessionId, runId, title, asker: askerOf(scope) });
   };
 
+  /** What an agent leaves at work nobody could ask for, nor end: its session is not the one that a person looks at. */
+  const toEnd = async ({ trigger }: Pick<Query, 'trigger'>, runId: string, run: () => Promise<void>) => {
+    try {
+      await run();
+    } finally {
+      if (trigger === 'agent') await parts.endCommandsOf(runId);
+    }
+  };
+
   const start = async (runId: string, query: Query): Promise<StartedRun> => {
     if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
     if (active.size + starting.size >= limits.inProcess)
@@ -179,7 +190,9 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     const stored = begun ? [...queued, ...beginning] : queued;
     hub.stored(runId, stored);
     const finished = work(runId, stored.length, (events) =>
-      inTurn(scope, { runNumber, isNext: begun === true }, title, () => executeRun(scope, events, from)),
+      inTurn(scope, { runNumber, isNext: begun === true }, title, () =>
+        toEnd(query, runId, () => executeRun(scope, events, from)),
+      ),
     );
     active.set(runId, { controller, finished, goesOn: goesOn(query) });
     // The order to stop was given to those at work while this one was being stored.
@@ -197,7 +210,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       });
       if (!scope) return;
       await inTurn(scope, { runNumber: run.runNumber }, run.provisionalTitle, () =>
-        executeRun(scope, events, { taken: run }),
+        toEnd(run, run.runId, () => executeRun(scope, events, { taken: run })),
       );
     });
     active.set(run.runId, { controller, finished, goesOn: goesOn(queryOf(run)) });

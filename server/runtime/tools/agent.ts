@@ -32,7 +32,8 @@ export function agentTool(agents: readonly OfferedAgent[]): Tool {
     description: [
       'Has another agent do an errand and gives you its last answer, which the person does not see. It has its own ' +
         'context, so that what it reads does not fill yours: use it to look for something in many places, or for a part ' +
-        'that stands by itself. Several in one step work at the same time; do not let two change the same files.',
+        'that stands by itself. Several in one step work at the same time; do not let two change the same files. What one ' +
+        'has left running in the background ends with it.',
       'The agents:',
       ...offered,
     ].join('\n'),
