@@ -1,6 +1,7 @@
 /** Remote MCP servers that would use us against others, or up: what they lead to is not asked, and they cost little. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { createOutbound } from '../../outbound/outbound.ts';
 import { call, testContext, testMcp, testWorkspace } from './test-mcp.ts';
@@ -482,6 +483,35 @@ test('a call whose answer is cut gets it where the server goes on with it', asyn
   const tools = await remote(`${url}/mcp`, 'http').tools({ workspacePath });
   const { content } = await call(tools, 'mcp_remote_pay', {}, testContext(workspacePath).context);
   expect(content).toBe('paid');
+});
+
+test('a call that is interrupted does not wait until the server is connected to again', async () => {
+  const again = Promise.withResolvers<void>();
+  const session = { begun: false };
+  const { url } = await serve(
+    withTools(['act'], {
+      initialize: (_, response, { id }) => {
+        // It has forgotten its session, and answers nobody who begins another.
+        if (session.begun) return again.resolve();
+        session.begun = true;
+        response.setHeader('mcp-session-id', 'one');
+        json(response, id, { ...welcome, capabilities: { tools: {} } });
+      },
+      'tools/call': (_, response) => void response.writeHead(404).end(),
+    }),
+  );
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ remote: { type: 'http', url, timeout: 60 } });
+  const tools = await mcp.tools({ workspacePath });
+  const interrupting = new AbortController();
+  const { context } = testContext(workspacePath, { signal: interrupting.signal });
+  const calling = call(tools, 'mcp_remote_act', {}, context);
+  await again.promise;
+  interrupting.abort();
+  await Promise.race([
+    Promise.allSettled([calling]),
+    delay(20_000, undefined, { ref: false }).then(() => Promise.reject(new Error('The call still waits.'))),
+  ]);
 });
 
 test('a call to a server that is gone was not made', async () => {

@@ -11,6 +11,7 @@ import type { McpServer } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
 import type { ExpandSetting, ExtensionState } from '../extension.ts';
+import { orAborted } from '../or-aborted.ts';
 import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { PacedProgress } from '../tools/bounded-output.ts';
 import type { ToolContext } from '../tools/tool.ts';
@@ -200,6 +201,7 @@ export class ConnectedServer {
             },
           ),
         isSessionUnknown,
+        context.signal,
       );
     } catch (error) {
       // The tool may be gone, or may be called in another way now.
@@ -230,6 +232,7 @@ export class ConnectedServer {
       return await this.#ask(
         (client) => ask(client, { signal, timeout: timeoutMs(this.#entry) }),
         isSessionGone,
+        signal,
       );
     } finally {
       this.#requests -= 1;
@@ -255,8 +258,9 @@ export class ConnectedServer {
   async #ask<Answer>(
     ask: (client: Client) => Promise<Answer>,
     mayAskAgain: (error: unknown) => boolean,
+    signal: AbortSignal,
   ): Promise<Answer> {
-    const link = await this.#linked();
+    const link = await this.#linked(signal);
     try {
       return await link.during(() => ask(link.client));
     } catch (error) {
@@ -265,7 +269,7 @@ export class ConnectedServer {
       if (isSessionUnknown(error)) await this.#drop(link);
       else this.#leave(link);
       if (!mayAskAgain(error)) throw this.#failureOf(error, link);
-      const again = await this.#linked();
+      const again = await this.#linked(signal);
       return await again
         .during(() => ask(again.client))
         .catch((second: unknown) => {
@@ -282,8 +286,9 @@ export class ConnectedServer {
     return new LoginNeeded(why, { cause: error });
   }
 
-  async #linked(): Promise<Link> {
-    await this.use();
+  /** Whoever is stopped waits no longer; the server is connected to for others all the same. */
+  async #linked(signal: AbortSignal): Promise<Link> {
+    await orAborted(this.use(), signal);
     if (this.#link) return this.#link;
     throw new McpFailure(this.#failure?.why ?? 'it is not connected');
   }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { ModelFailure } from '../models/model.ts';
+import { orAborted } from '../or-aborted.ts';
 
 /** What a key file of Google Cloud holds, as far as it is needed. */
 export interface ServiceAccount {
@@ -61,18 +62,6 @@ export async function accountToken({ account, fetch, signal, refused }: TokenCal
   });
   kept.newest = await orAborted(kept.pending, signal);
   return kept.newest.token;
-}
-
-/** Others may wait for the same, so that one who leaves does not end it. */
-async function orAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  const left = Promise.withResolvers<never>();
-  const leave = () => left.reject(signal.reason);
-  signal.addEventListener('abort', leave, { once: true });
-  try {
-    return await Promise.race([promise, left.promise]);
-  } finally {
-    signal.removeEventListener('abort', leave);
-  }
 }
 
 async function traded(account: ServiceAccount, fetch: OutboundFetch): Promise<Held> {
