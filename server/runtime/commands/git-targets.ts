@@ -8,6 +8,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { CommandWord } from './command-words.ts';
 import { isOwnFolder, isRepositoryAt, repositoryOf } from './git-folder.ts';
+import { settingsIn } from './git-settings.ts';
 import { isWithin, realPlace } from './inside.ts';
 import { largestSettings, smallText } from './small-file.ts';
 
@@ -149,26 +150,13 @@ function hasRemoteWithin(place: Place): boolean {
   return place.hasRemoteWithin;
 }
 
-/** Behind the heads of sections on the same line, if any, and over the lines that a backslash joins. */
-const urlInSettings =
-  /^[ \t]*(?:\[(?:"(?:\\.|[^"\\\n])*"|[^\]"\n])*\][ \t]*)*(?:push)?url[ \t]*=[ \t]*((?:\\\r?\n|\\.|[^\\\n])*)/gim;
-
-/** What git takes a value for: without quotation marks, joined lines and the remark behind it. */
-function textOf(written: string): string {
-  return written
-    .replace(
-      /"((?:\\[\s\S]|[^"\\])*)"|[#;].*|\\[\s\S]/g,
-      (piece, quoted?: string) => quoted ?? (piece.startsWith('\\') ? piece : ''),
-    )
-    .replace(/\\(?:\r?\n|(.))/g, '$1')
-    .trim();
-}
-
 /** As git reads them there. */
 function urlsIn(config: string): readonly string[] {
   // That of a worktree is the one of its repository.
   if (!statSync(config, { throwIfNoEntry: false })) return [];
   const text = smallText(config, largestSettings);
   if (text === null) throw new Error(`${config} is no file that git would have written`);
-  return [...text.matchAll(urlInSettings)].map(([, value = '']) => textOf(value));
+  return settingsIn(text)
+    .filter(({ name }) => /\.(push)?url$/.test(name))
+    .map(({ value }) => value);
 }

@@ -6,8 +6,8 @@ import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'n
 
 /** A pointer of git names one folder; the longest path has half of that. */
 export const longestPointer = 8192;
-/** The settings of a repository, with some thousands of branches. */
-export const largestSettings = 256 * 1024;
+/** The settings of a repository, with some ten thousand branches. */
+export const largestSettings = 4 * 1024 ** 2;
 
 /** The text of a file of at most that many bytes; null where it is larger, or no regular file. */
 export function smallText(path: string, mostBytes: number): string | null {

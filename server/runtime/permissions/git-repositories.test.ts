@@ -1,6 +1,14 @@
 /** Which repository a command of git is about counts as well: the aliases and programs of another were never allowed. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -314,5 +322,52 @@ describe('files that git obeys', () => {
     mkdirSync(path);
     writeFileSync(join(path, '.git'), `gitdir: .bare${'\n'.repeat(10_000)}`);
     expect(write('.bare/config', path)).toBe('ask');
+  });
+
+  test.each([
+    ['core.hooksPath', '.husky', '.husky/pre-commit', 'husky/pre-commit'],
+    ['core.hooksPath', './tools//git/', 'tools/git/post-merge', 'tools/make.ts'],
+    // The scripts of husky there start what people write in the folder above.
+    ['core.hooksPath', '.husky/_', '.husky/pre-commit', 'husky/pre-commit'],
+    ['include.path', '../git.config', 'git.config', '.git.config'],
+    ['includeIf.gitdir:/.path', '../git.config', 'git.config', 'config'],
+  ])('are what its settings name, be they there or not: %s = %s', (setting, value, obeyed, other) => {
+    const path = mkdtempSync(join(root, 'named-'));
+    execFileSync('git', ['init', '-q', path]);
+    execFileSync('git', ['-C', path, 'config', setting, value]);
+    expect([write(obeyed, path), write(other, path)]).toEqual(['ask', 'allow']);
+  });
+
+  test('are named as git reads settings: capitals, quotation marks, joined lines, remarks', () => {
+    const path = mkdtempSync(join(root, 'written-'));
+    execFileSync('git', ['init', '-q', path]);
+    writeFileSync(
+      join(path, '.git/config'),
+      '[branch "a]"] x = y\n[CORE] # hooksPath = no\n; hooksPath = no\n  HooksPath = ".hu\\\nsky" ; here\n[user]\nhooksPath=none\n',
+    );
+    expect(execFileSync('git', ['-C', path, 'config', 'core.hooksPath'], { encoding: 'utf8' })).toBe(
+      '.husky\n',
+    );
+    expect(['.husky/x', 'no/x', 'none/x'].map((file) => write(file, path))).toEqual([
+      'ask',
+      'allow',
+      'allow',
+    ]);
+  });
+
+  test('lie behind a link as well as in it', () => {
+    const path = mkdtempSync(join(root, 'linked-'));
+    execFileSync('git', ['init', '-q', path]);
+    execFileSync('git', ['-C', path, 'config', 'core.hooksPath', '.husky']);
+    mkdirSync(join(path, 'real'));
+    symlinkSync('real', join(path, '.husky'));
+    expect(['.husky/pre-push', 'real/pre-push'].map((file) => write(file, path))).toEqual(['ask', 'ask']);
+  });
+
+  test('may be any where the settings are too many to read', () => {
+    const path = mkdtempSync(join(root, 'many-'));
+    execFileSync('git', ['init', '-q', path]);
+    truncateSync(join(path, '.git/config'), 5 * 1024 ** 2);
+    expect(write('src/a.ts', path)).toBe('ask');
   });
 });

@@ -1,9 +1,11 @@
 /** Decides whether a tool call may run, must not, or needs a person. */
+import { existsSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
 import type { PermissionMode, PermissionRule } from '../../contract/api.ts';
 import type { CommandPart, ParsedCommand } from '../commands/command-parts.ts';
 import { anyWords, type CommandWord } from '../commands/command-words.ts';
 import { isInGitFolder } from '../commands/git-folder.ts';
+import { isNamedByGit } from '../commands/git-named-places.ts';
 import { onlyShows } from '../commands/read-only-commands.ts';
 import type { OptionWrite } from '../commands/writing-options.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
@@ -188,7 +190,12 @@ function isGranted(
 function isObeyed(path: string, workspacePath: string): boolean {
   const [top = '', ...below] = path.toLowerCase().split('/');
   const inRoot = top === '.service' || (below.length === 0 && /^\.?service\.json$/.test(top));
-  return inRoot || top === '.git' || below.includes('.git') || isInGitFolder(path, workspacePath);
+  if (inRoot || top === '.git' || below.includes('.git')) return true;
+  return (
+    isInGitFolder(path, workspacePath) ||
+    // Without a workspace there is no file of it either.
+    (existsSync(workspacePath) && isNamedByGit(path, workspacePath))
+  );
 }
 
 interface Coverage {

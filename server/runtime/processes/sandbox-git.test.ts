@@ -1,6 +1,7 @@
 // What git obeys in the repository of a workspace, while commands run in the sandbox and afterwards.
 import { execFileSync } from 'node:child_process';
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -47,6 +48,64 @@ const planted = [
   `printf '[core]\\nrepositoryformatversion = 0\\nfsmonitor = %s/hook.sh\\n' "$PWD" > evil/config`,
   `printf '#!/bin/sh\\ntouch %s/obeyed\\n' "$PWD" > hook.sh && chmod +x hook.sh`,
 ].join(' && ');
+
+describe('what the settings of git name in the workspace', () => {
+  when.each([
+    ['a folder of hooks', '.hooks', '.hooks/pre-commit'],
+    ['the folder that the scripts of husky start from', '.husky/_', '.husky/pre-commit'],
+    ['a folder of hooks that is not there yet', 'tools/git', 'tools/git/pre-commit'],
+  ])('is not changed: %s (needs bubblewrap)', async (_what, folder, hook) => {
+    const workspace = repository();
+    git(workspace.path, 'config', 'core.hooksPath', folder);
+    if (folder.startsWith('.')) workspace.file(hook, '#!/bin/sh\n');
+    if (folder.endsWith('_')) {
+      workspace.file(`${folder}/pre-commit`, `#!/bin/sh\nsh "$(dirname "$0")/../pre-commit"\n`);
+      chmodSync(join(workspace.path, folder, 'pre-commit'), 0o755);
+    }
+    const above = dirname(hook);
+    await run(
+      workspace,
+      [
+        "printf '#!/bin/sh\\ntouch obeyed\\n' > hook.sh; chmod +x hook.sh",
+        `mkdir -p ${above}; cp hook.sh ${hook}`,
+        `mv ${above} away; mkdir -p ${above}; cp hook.sh ${hook}`,
+        `mv ${dirname(above)} away; mkdir -p ${above}; cp hook.sh ${hook}`,
+      ].join('\n'),
+    );
+    expect(existsSync(join(workspace.path, 'hook.sh'))).toBe(true);
+    git(workspace.path, 'commit', '-q', '--allow-empty', '-m', 'second');
+    expect(existsSync(join(workspace.path, 'obeyed'))).toBe(false);
+    expect(existsSync(join(workspace.path, folder))).toBe(folder.startsWith('.'));
+  });
+
+  when('is not changed: a file of further settings (needs bubblewrap)', async () => {
+    const workspace = repository();
+    git(workspace.path, 'config', 'include.path', '../extra.config');
+    await run(workspace, `${planted}; cp evil/config extra.config; echo done`);
+    git(workspace.path, 'status');
+    expect(existsSync(join(workspace.path, 'obeyed'))).toBe(false);
+    expect(existsSync(join(workspace.path, 'extra.config'))).toBe(false);
+  });
+
+  when.each([
+    ['behind a link', '.husky', (path: string) => symlinkSync('a.txt', join(path, '.husky'))],
+    ['all of it', '.', () => undefined],
+  ])('and cannot be protected has no command run: %s (needs bubblewrap)', async (_what, named, prepare) => {
+    const workspace = repository();
+    prepare(workspace.path);
+    git(workspace.path, 'config', 'core.hooksPath', named);
+    expect(await run(workspace, 'echo ran')).toMatchObject({
+      is_error: true,
+      content: expect.stringMatching(/settings of git name.* cannot protect/),
+    });
+  });
+
+  when('elsewhere is nobody’s matter (needs bubblewrap)', async () => {
+    const workspace = repository();
+    git(workspace.path, 'config', 'core.hooksPath', join(workspace.path, '../hooks'));
+    expect((await run(workspace, 'echo ran')).content).toContain('ran');
+  });
+});
 
 describe('a command that sends git elsewhere for its settings', () => {
   when('is not obeyed while it runs, nor after it has closed the folder (needs bubblewrap)', async () => {

@@ -3,11 +3,12 @@
 // A `commondir` makes git read settings and hooks from elsewhere. Where there is none, one that names `.git` itself is
 // mounted read-only, which changes nothing for git (but that `core.bare` and `core.worktree` do not count meanwhile). To
 // take one away afterwards would be too late: people ask git while commands run, and a command can close the folder.
-import { mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { chownSync, lstatSync, mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { placesNamedByGit } from '../commands/git-named-places.ts';
 import { isWithin } from '../commands/inside.ts';
 import { largestSettings, longestPointer, smallText } from '../commands/small-file.ts';
-import { holdFile, isFileOf, type Release, statsOf } from './sandbox-placeholders.ts';
+import { holdFile, holdFolder, isFileOf, type Release, statsOf } from './sandbox-placeholders.ts';
 
 const ITSELF = '.\n';
 
@@ -37,10 +38,70 @@ export function namedGitMounts(file: string, releases: Release[]): readonly stri
   if (git === workspacePath || !isWithin(git, workspacePath) || !statsOf(git)?.isDirectory()) return [];
   if (realpathSync(git) !== git)
     throw new Error(`${file} leads over a symbolic link, which the sandbox cannot protect`);
-  // Whoever can rename a folder above can put another in its place.
-  const above: string[] = [];
-  for (let at = dirname(git); at !== workspacePath; at = dirname(at)) above.unshift('--bind', at, at);
+  const above = foldersAbove(git, workspacePath).flatMap(writable);
   return [...above, ...gitMounts(git, workspacePath, releases)];
+}
+
+/**
+ * Those for what the settings send git to besides: folders of hooks, files of further settings. `before` are the mounts of
+ * git's own folder.
+ */
+export function namedPlaceMounts(
+  workspacePath: string,
+  before: readonly string[],
+  releases: Release[],
+): readonly string[] {
+  const bound = new Set(before);
+  // Settings that are too large to be read only their owner can have made so: commands cannot write them.
+  const named = placesNamedByGit(workspacePath) ?? [];
+  const places = named.toSorted((a, b) => a.path.length - b.path.length);
+  const outer: string[] = [];
+  return places.flatMap(({ path, isFolder }) => {
+    if (outer.some((other) => isWithin(path, other))) return [];
+    outer.push(path);
+    if (path === workspacePath)
+      throw new Error(`the settings of git name all of ${path}, which the sandbox cannot protect`);
+    if (statsOf(path)?.isSymbolicLink() || !isStraight(path))
+      throw new Error(
+        `${path}, which the settings of git name, is behind a symbolic link, which the sandbox cannot protect`,
+      );
+    if (!statsOf(path)) {
+      makeFolder(dirname(path));
+      releases.push(isFolder ? holdFolder(path) : holdFile(path, ''));
+    }
+    return [
+      ...foldersAbove(path, workspacePath)
+        .filter((folder) => !bound.has(folder))
+        .flatMap(writable),
+      ...readOnly(path),
+    ];
+  });
+}
+
+/** One that stays belongs to whoever owns the folder it is in, as whom commands run there. */
+function makeFolder(path: string): void {
+  if (statsOf(path)) return;
+  makeFolder(dirname(path));
+  mkdirSync(path);
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = lstatSync(dirname(path));
+  chownSync(path, uid, gid);
+}
+
+/** Whether no link leads there, as far as anything is there. */
+function isStraight(path: string): boolean {
+  return statsOf(path) ? realpathSync(path) === path : isStraight(dirname(path));
+}
+
+/** Whoever can rename a folder above can put another in its place. The outermost first. */
+function foldersAbove(path: string, workspacePath: string): readonly string[] {
+  const above: string[] = [];
+  for (let at = dirname(path); at !== workspacePath; at = dirname(at)) above.unshift(at);
+  return above;
+}
+
+function writable(path: string): readonly string[] {
+  return ['--bind', path, path];
 }
 
 function assertOwnSettings(common: string): void {

@@ -9,7 +9,7 @@
 // them away from the other.
 import { readdirSync, type Stats } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { gitMounts, namedGitMounts } from './sandbox-git.ts';
+import { gitMounts, namedGitMounts, namedPlaceMounts } from './sandbox-git.ts';
 import { holdFolder, type Release, statsOf } from './sandbox-placeholders.ts';
 
 /** The mounts that protect a workspace. */
@@ -28,7 +28,8 @@ export function guardProtectedNames(workspacePath: string): WorkspaceGuard {
   try {
     const names = ['service.json', '.service.json', '.service'].map((name) => join(workspacePath, name));
     const mounts = names.flatMap((path) => readOnly(path, releases));
-    return { args: [...mountsOfGit(join(workspacePath, '.git'), releases), ...mounts], release };
+    const git = mountsOfGit(join(workspacePath, '.git'), releases);
+    return { args: [...git, ...namedPlaceMounts(workspacePath, git, releases), ...mounts], release };
   } catch (error) {
     release();
     throw error;

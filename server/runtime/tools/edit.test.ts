@@ -339,6 +339,14 @@ describe('what may be written', () => {
     expect((await strictWrite.prepare(input, workspace.context())).permission?.action).toBe('write');
   });
 
+  test('what the settings of git name is refused where a sandbox is required', async () => {
+    const workspace = testWorkspace();
+    workspace.file('.git/config', '[core]\n\thooksPath = .husky\n');
+    const input = { file_path: '.husky/pre-commit', content: 'x' };
+    await expect(strictWrite.prepare(input, workspace.context())).rejects.toThrow(/protected/);
+    expect((await write.prepare(input, workspace.context())).permission?.action).toBe('write');
+  });
+
   test('a protected file is not edited through a link to it', async () => {
     const workspace = testWorkspace();
     await viewed(workspace, '.git/config', '[core]');

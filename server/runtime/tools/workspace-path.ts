@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { namedGitFolder } from '../commands/git-folder.ts';
+import { isNamedByGit } from '../commands/git-named-places.ts';
 import { liesWithin } from '../guidance/project-folders.ts';
 import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts';
 
@@ -93,6 +94,8 @@ export function assertWritable(rules: PathRules, path: ResolvedPath): void {
   const hit = named(PROTECTED_NAMES, name) ?? (git === null ? undefined : named(NAMES_OF_GIT, nameIn(git)));
   if (hit)
     throw new ToolInputError(`${path.shown} is protected: tools may not change ${hit} of a workspace.`);
+  if (isNamedByGit(path.real, path.workspace))
+    throw new ToolInputError(`${path.shown} is protected: the settings of git name it, and git obeys it.`);
   if (name === '.git' || path.real === git)
     throw new ToolInputError(`${path.shown} is protected: tools may not replace it.`);
 }
