@@ -292,7 +292,7 @@ describe.each(databases)('on %s', (dialect) => {
   });
 
   describe('the deletion', () => {
-    /** A session of which two commands are at work in the background, one of them an agent's. */
+    /** A session that has left a command at work in the background, as its agent has. */
     async function delegated() {
       const { id } = await newSession();
       expect(await ask('POST', '/query', { prompt: 'delegate', session_id: id })).toMatchObject({
@@ -303,8 +303,11 @@ describe.each(databases)('on %s', (dialect) => {
       return { id, agentId: agent.session.id as string };
     }
 
-    test('of a session ends what it and its agents have left at work in the background', async () => {
-      const { id } = await delegated();
+    test('of a session ends what was left at work in the background in it and in those of its agents', async () => {
+      const { id, agentId } = await delegated();
+      // With the run of the agent its own have ended; a person who asks in its session leaves others there.
+      await expect.poll(() => [sleepers(agentsNap), sleepers(ownNap)]).toEqual([0, 1]);
+      await ask('POST', '/query', { prompt: 'linger', session_id: agentId });
       await expect.poll(() => sleepers(agentsNap, ownNap)).toBe(2);
       expect((await ask('DELETE', `/sessions/${id}`)).status).toBe(204);
       await expect.poll(() => sleepers(agentsNap, ownNap)).toBe(0);

@@ -139,13 +139,8 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   };
 
   /** What an agent leaves at work nobody could ask for, nor end: its session is not the one that a person looks at. */
-  const toEnd = async ({ trigger }: Pick<Query, 'trigger'>, runId: string, run: () => Promise<void>) => {
-    try {
-      await run();
-    } finally {
-      if (trigger === 'agent') await parts.endCommandsOf(runId);
-    }
-  };
+  const toEnd = ({ trigger }: Pick<Query, 'trigger'>, runId: string, run: () => Promise<void>) =>
+    trigger === 'agent' ? run().finally(() => parts.endCommandsOf(runId)) : run();
 
   const start = async (runId: string, query: Query): Promise<StartedRun> => {
     if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
