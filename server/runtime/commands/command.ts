@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type ProcessGroup, startGroup } from '../processes/process-group.ts';
 import type { ProcessTree } from '../processes/process-tree.ts';
 import { watchTree } from '../processes/tree-watch.ts';
+import { readPaced } from './paced-output.ts';
 
 /** What all processes of a command may use together. */
 export interface TreeLimits {
@@ -71,8 +72,8 @@ function start(request: CommandRequest): ProcessGroup {
     stdio: [request.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   });
   const { child } = group;
-  child.stdout?.on('data', (chunk: Buffer) => request.onOutput(chunk, 'stdout'));
-  child.stderr?.on('data', (chunk: Buffer) => request.onOutput(chunk, 'stderr'));
+  if (child.stdout) readPaced(child.stdout, (chunk) => request.onOutput(chunk, 'stdout'));
+  if (child.stderr) readPaced(child.stderr, (chunk) => request.onOutput(chunk, 'stderr'));
   // A command need not read its input: how it ends is what counts, not whether the pipe broke.
   child.stdin?.on('error', () => undefined).end(request.input);
   return group;
