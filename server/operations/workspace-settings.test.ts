@@ -26,7 +26,10 @@ const password = 'the-password-of-the-operator';
 beforeAll(async () => {
   upstream = await startUpstream();
   app = await testApp({
-    config: { ...scriptedSettings(upstream.url), options: { debug: true } },
+    config: {
+      ...scriptedSettings(upstream.url),
+      options: { debug: true, disabled_tools: ['corpus_search'] },
+    },
     environment: { SERVICE_ADMIN_PASSWORD: password },
   });
   people = await makeWorkspacePeople(app);
@@ -109,6 +112,18 @@ describe('the settings of a workspace', () => {
     expect(config.notices).toContain(
       '.service/service.json: /hooks does not count, since the file is not trusted.',
     );
+  });
+
+  test('switch no tool on that the installation has switched off for all', async () => {
+    for (const disabled_tools of [[], ['todos', 'skill']]) {
+      const { workspace, path: place } = await workspaceWith({
+        'service.json': { options: { disabled_tools } },
+      });
+      expect(settingOf(await read(place), 'options.disabled_tools')?.value ?? []).toEqual(disabled_tools);
+      const { body } = await as(people.owner, 'GET', `/api/v1/tools?limit=100&workspace_id=${workspace.id}`);
+      const off = body.data.filter((tool: Json) => tool.disabled_by === 'options.disabled_tools');
+      expect(off.map((tool: Json) => tool.name)).toEqual(expect.arrayContaining(['corpus_search']));
+    }
   });
 
   test('show what the installation keeps for itself to its operator alone, and its secrets to nobody', async () => {

@@ -34,7 +34,9 @@ async function hasFiles({ projectFiles, workspaceFile }: SettingsPlaces): Promis
 function countingForRuns(installation: ClientConfig, merged: ClientConfig): ClientConfig {
   const { models, hooks, permissions, options } = merged;
   const { image_generation, text_to_speech, speech_to_text } = merged;
-  const { limits, disabled_tools, disable_auto_summarize } = options ?? {};
+  const { limits, disabled_tools = [], disable_auto_summarize } = options ?? {};
+  // Of two people's lists: what the operator has switched off for all, nobody switches on.
+  const disabled = new Set([...(installation.options?.disabled_tools ?? []), ...disabled_tools]);
   return {
     ...installation,
     ...(models && { models }),
@@ -46,7 +48,7 @@ function countingForRuns(installation: ClientConfig, merged: ClientConfig): Clie
     options: {
       ...installation.options,
       ...(limits && { limits }),
-      ...(disabled_tools && { disabled_tools }),
+      ...(disabled.size > 0 && { disabled_tools: [...disabled] }),
       ...(disable_auto_summarize !== undefined && { disable_auto_summarize }),
     },
   };
