@@ -36,8 +36,8 @@ export async function runCommand(
   const chunks: Buffer[] = [];
   let bytes = 0;
   const stop = (reason: unknown) => {
-    kill(child);
     reject(reason);
+    kill(child);
   };
   const timer = setTimeout(() => stop(failed(`did not end within ${timeoutMs / 1000} s`)), timeoutMs);
   const onAbort = () => stop(signal?.reason);
@@ -76,7 +76,7 @@ function kill(child: ChildProcess): void {
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch (error) {
-    // `as`: kill throws errno errors only. Gone already is what was wanted.
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    // `as`: kill throws errno errors only. Gone already is what was wanted, and what sudo runs is another user's.
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }

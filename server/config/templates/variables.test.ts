@@ -3,7 +3,7 @@
 import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { processStat } from '../../process-stat.ts';
 import { ExpansionError } from './expansion-error.ts';
 import { type ExpansionOptions, expandTemplate, previewTemplate } from './variables.ts';
@@ -139,6 +139,19 @@ describe('a command', () => {
     expect(quiet).not.toContain('No such file');
     await expect(expand('$(no-such-command)')).rejects.toThrow('ended with exit code 127');
     await expect(expand('$(kill -9 $$)')).rejects.toThrow('was ended by SIGKILL');
+  });
+
+  test('that is another user’s by then, as behind sudo, is given up and ends nothing else', async () => {
+    const kill = vi.spyOn(process, 'kill').mockImplementation(() => {
+      throw Object.assign(new Error('kill EPERM'), { code: 'EPERM' });
+    });
+    onTestFinished(() => kill.mockRestore());
+    const late = expand('$(sleep 1)', environment, { timeoutMs: 100 });
+    await expect(late).rejects.toThrow('did not end within 0.1 s');
+    const cancelled = expand('$(sleep 1)', environment, { signal: AbortSignal.timeout(100) });
+    await expect(cancelled).rejects.toThrow('timeout');
+    await expect(expand('$(seq 1 100000)')).rejects.toThrow('printed more than 64 KiB');
+    expect(kill).toHaveBeenCalledTimes(3);
   });
 
   test('that takes too long ends with all that it has started', async () => {
