@@ -39,7 +39,7 @@ export function guidanceOf({ settings, environment, project }: ServicesInput) {
     : settings.globalConfigDirectory;
   const guidance = project
     ? personalGuidance(environment, homeDirectory(), folder)
-    : operatorGuidance(environment, folder);
+    : operatorGuidance(folder, settings.skillsDirectory);
   return { ...guidance, agentsDirectory: join(folder, 'agents') };
 }
 

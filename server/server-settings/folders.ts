@@ -12,6 +12,8 @@ export interface FolderSettings {
   readonly workspaceRoots: readonly string[];
   /** The folder of the global service.json; absolute. */
   readonly globalConfigDirectory: string;
+  /** The operator's skills, for all runs; absolute. */
+  readonly skillsDirectory: string;
   readonly masterKeyFile: string | null;
   /** Models that are part of no project lie in here; absolute. */
   readonly modelsDirectory: string;
@@ -30,6 +32,13 @@ export function readFolders(source: SettingSource, variables: Variables): Folder
   const home = variables.HOME || homeDirectory();
   const configHome = absoluteOr(variables.XDG_CONFIG_HOME, join(home, '.config'));
   const dataHome = absoluteOr(variables.XDG_DATA_HOME, join(home, '.local', 'share'));
+  const globalConfigDirectory = source.read({
+    variable: 'SERVICE_GLOBAL_CONFIG',
+    flag: 'global-config',
+    meaning: 'The folder of the global service.json.',
+    fallback: join(configHome, 'service'),
+    parse: folder,
+  });
   const folders: FolderSettings = {
     dataDirectory,
     workspacesDirectory: source.read({
@@ -47,11 +56,12 @@ export function readFolders(source: SettingSource, variables: Variables): Folder
       fallback: [],
       parse: absoluteFolders,
     }),
-    globalConfigDirectory: source.read({
-      variable: 'SERVICE_GLOBAL_CONFIG',
-      flag: 'global-config',
-      meaning: 'The folder of the global service.json.',
-      fallback: join(configHome, 'service'),
+    globalConfigDirectory,
+    skillsDirectory: source.read({
+      variable: 'SERVICE_SKILLS_DIR',
+      flag: 'skills-dir',
+      meaning: 'Skills for all runs, each in a folder with its SKILL.md.',
+      fallback: join(globalConfigDirectory, 'skills'),
       parse: folder,
     }),
     masterKeyFile: source.read<string | null>({

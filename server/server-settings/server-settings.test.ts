@@ -147,9 +147,11 @@ describe('where a value comes from', () => {
     });
     expect(read([], { XDG_CONFIG_HOME: '/xdg' }).globalConfigDirectory).toBe('/xdg/service');
     expect(read([], { XDG_CONFIG_HOME: 'relative' }).globalConfigDirectory).toBe('/home/ada/.config/service');
-    expect(read([], { XDG_CONFIG_HOME: '/xdg', SERVICE_GLOBAL_CONFIG: '/own' }).globalConfigDirectory).toBe(
-      '/own',
-    );
+    expect(read([], { XDG_CONFIG_HOME: '/xdg', SERVICE_GLOBAL_CONFIG: '/own' })).toMatchObject({
+      globalConfigDirectory: '/own',
+      skillsDirectory: '/own/skills',
+    });
+    expect(read([], { SERVICE_SKILLS_DIR: '/skills' }).skillsDirectory).toBe('/skills');
   });
 
   test('how long things are kept is told in days, and by default in numbers', () => {

@@ -9,21 +9,18 @@ export interface GuidancePlaces {
   readonly skillFolders: readonly string[];
 }
 
-/** Beside the global service.json. `SERVICE_SKILLS_DIR` names another folder of skills. */
-export function operatorGuidance(environment: Environment, globalFolder: string): GuidancePlaces {
-  return {
-    contextFiles: [join(globalFolder, 'SERVICE.md')],
-    skillFolders: [environment.SERVICE_SKILLS_DIR || join(globalFolder, 'skills')],
-  };
+/** What lies beside the global service.json, and the skills of a folder that may be elsewhere. */
+export function operatorGuidance(globalFolder: string, skillsFolder: string): GuidancePlaces {
+  return { contextFiles: [join(globalFolder, 'SERVICE.md')], skillFolders: [skillsFolder] };
 }
 
-/** Also what a person keeps for agents of every make. */
+/** Also what a person keeps for agents of every make. `SERVICE_SKILLS_DIR` names another folder of their own skills. */
 export function personalGuidance(
   environment: Environment,
   homeDirectory: string,
   globalFolder: string,
 ): GuidancePlaces {
-  const own = operatorGuidance(environment, globalFolder);
+  const own = operatorGuidance(globalFolder, environment.SERVICE_SKILLS_DIR || join(globalFolder, 'skills'));
   const below = (named: string | undefined, folder: string, ...names: readonly string[]) => {
     const found = personalFolder(named, homeDirectory, folder);
     return found === null ? [] : [join(found, ...names)];

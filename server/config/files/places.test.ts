@@ -62,6 +62,8 @@ describe('a home that is no absolute path', () => {
       contextFiles: ['/own/SERVICE.md'],
       skillFolders: ['/own/skills'],
     });
+    const elsewhere = { ...named, SERVICE_SKILLS_DIR: '/skills' };
+    expect(personalGuidance(elsewhere, '', '/own').skillFolders).toEqual(['/skills']);
   });
 });
 
@@ -81,9 +83,10 @@ describe('the project’s places', () => {
 
   test('are not told where the folder of the person’s own settings would be one of the project', async () => {
     const { root, home } = await testProject();
-    await expect(findPlaces(root, { SERVICE_GLOBAL_CONFIG: './conf' }, home)).rejects.toThrow(
-      /absolute path/,
-    );
+    for (const variable of ['SERVICE_GLOBAL_CONFIG', 'SERVICE_SKILLS_DIR'])
+      await expect(findPlaces(root, { [variable]: './conf' }, home)).rejects.toThrow(
+        new RegExp(`^error: ${variable} is "./conf".* absolute path`),
+      );
   });
 
   test('outside git are those of the working directory alone', async () => {

@@ -27,7 +27,8 @@ export async function findPlaces(
   environment: Environment,
   homeDirectory: string,
 ): Promise<SettingsPlaces> {
-  refuseRelative(environment.SERVICE_GLOBAL_CONFIG);
+  refuseRelative(environment, 'SERVICE_GLOBAL_CONFIG');
+  refuseRelative(environment, 'SERVICE_SKILLS_DIR');
   const here = await realDirectory(resolve(workingDirectory));
   const projectRoot = (await findGitRoot(here)) ?? here;
   return {
@@ -112,11 +113,12 @@ function refuseHome({ HOME: named }: Environment, home: string): never {
   throw refusal(`HOME is ${what}, and your own settings are kept below it`, 'Set it to an absolute path.');
 }
 
-/** The folder of the person's own settings would be another one in each project, and the project's to fill. */
-function refuseRelative(named: string | undefined): void {
+/** A folder of the person's own would be another one in each project, and the project's to fill. */
+function refuseRelative(environment: Environment, variable: string): void {
+  const { [variable]: named } = environment;
   if (!named || isAbsolute(named)) return;
   throw refusal(
-    `SERVICE_GLOBAL_CONFIG is ${JSON.stringify(named)}, which is another folder in each project`,
+    `${variable} is ${JSON.stringify(named)}, which is another folder in each project`,
     'Set it to an absolute path.',
   );
 }
