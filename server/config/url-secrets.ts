@@ -8,7 +8,7 @@ export function withoutSecrets(url: string): string {
   const hideUnlessVariable = (whole: string, before: string, value: string, after = '') =>
     variable.test(value) ? whole : `${before}(hidden)${after}`;
   return url
-    .replace(/(\/\/)([^/?#@]*)(@)/, hideUnlessVariable)
+    .replace(/(\/\/)([^/?#]*)(@)/, hideUnlessVariable)
     .replaceAll(/([?&][^=&#]*=)([^&#]+)()/g, hideUnlessVariable);
 }
 
