@@ -20,6 +20,7 @@ export async function logInToMcp(name: string): Promise<void> {
       await servers.logIn(name, {
         redirectUrl: callback.url,
         async visit(authorizationUrl) {
+          callback.expect(authorizationUrl.searchParams.get('state'));
           openBrowser(authorizationUrl.href);
           notice(`Open this page to log in to ${name}:\n${authorizationUrl.href}`);
           return await callback.answer;
@@ -49,17 +50,22 @@ export async function logOutOfMcp(name: string): Promise<void> {
 /** The page that the browser comes back to, on this machine alone. */
 async function listenForAnswer(port: number) {
   const { promise: answer, resolve, reject } = Promise.withResolvers<URLSearchParams>();
-  const server = createServer((request, response) => {
-    const url = new URL(request.url ?? '/', 'http://127.0.0.1');
-    const known = url.pathname === '/callback';
-    response.writeHead(known ? 200 : 404, {
-      'content-type': 'text/plain; charset=utf-8',
-      connection: 'close',
-    });
-    response.end(
-      known ? 'You can close this page, and go back to the terminal.\n' : 'There is nothing here.\n',
-    );
-    if (known) resolve(url.searchParams);
+  let expected: string | null = null;
+  const server = createServer(({ method, url: target = '' }, response) => {
+    const say = (status: number, text: string) =>
+      response
+        .writeHead(status, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' })
+        .end(`${text}\n`);
+    // Every page that is open in the browser can ask here, for anything.
+    const url = URL.parse(target, 'http://127.0.0.1');
+    if (method !== 'GET' || url?.pathname !== '/callback') return say(404, 'There is nothing here.');
+    if (expected === null || url.searchParams.get('state') !== expected)
+      return say(
+        400,
+        'This is the answer to another login. The one in the terminal goes on waiting for its own.',
+      );
+    say(200, 'You can close this page, and go back to the terminal.');
+    resolve(url.searchParams);
   });
   server.listen(port, '127.0.0.1');
   await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
@@ -76,6 +82,10 @@ async function listenForAnswer(port: number) {
   return {
     url: `http://127.0.0.1:${address.port}/callback`,
     answer,
+    /** From then on: what belongs to this login says so. */
+    expect(state: string | null) {
+      expected = state;
+    },
     async [Symbol.asyncDispose]() {
       clearTimeout(timer);
       server.closeAllConnections();

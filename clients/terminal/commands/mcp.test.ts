@@ -116,6 +116,25 @@ test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes bac
   expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
 });
 
+test('a login goes on waiting for its own answer, whatever else the browser asks of its address', async () => {
+  const guarded = await startOauthServer();
+  const home = withMcp({ guarded: { type: 'http', url: guarded.url } });
+  const heard: number[] = [];
+  await logIn(home, async (authorizationUrl) => {
+    const callback = authorizationUrl.searchParams.get('redirect_uri') ?? '';
+    const own = `${callback}?code=x&state=${authorizationUrl.searchParams.get('state')}`;
+    for (const [method, url] of [
+      ['GET', `${new URL(callback).origin}//`],
+      ['GET', callback],
+      ['GET', `${callback}?code=x&state=another`],
+      ['HEAD', own],
+    ] as const)
+      heard.push((await fetch(url, { method })).status);
+  });
+  expect(heard).toEqual([404, 400, 400, 404]);
+  expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 0 });
+});
+
 test('of a login that cannot be renewed only the command speaks: the rest stands in the log, without what was quoted', async () => {
   const guarded = await startOauthServer();
   const home = withMcp({ guarded: { type: 'http', url: guarded.url } });
@@ -198,11 +217,12 @@ test.each([
 });
 
 /** The browser of the person follows to the end. Answers with the address that it was sent to. */
-async function logIn(home: TestHome): Promise<URL> {
+async function logIn(home: TestHome, before?: (authorizationUrl: URL) => Promise<void>): Promise<URL> {
   const login = home.start(['mcp', 'login', 'guarded']);
   const page = /https?:\S+\/authorize\S+/;
   await login.until(() => page.test(login.stderr()));
   const authorizationUrl = new URL(page.exec(login.stderr())?.[0] ?? '');
+  await before?.(authorizationUrl);
   expect(await (await fetch(authorizationUrl)).text()).toContain('You can close this page');
   expect(await login.ended).toMatchObject({
     code: 0,
