@@ -1,5 +1,5 @@
 /** Where logins are kept. The keyring is played: a machine that runs tests seldom has one, and its person's is not for them. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { testHome } from '../test-command.ts';
@@ -63,6 +63,27 @@ test('a keyring that cannot be read is told, and is no missing login', async () 
   await expect(logins.find(origin)).rejects.toThrow(
     /cannot be read \(It is locked\.\)\.\nUnlock it, or start it/,
   );
+});
+
+test('a login that is damaged says so, and nothing of what stands there', async () => {
+  const keyring = playedKeyring();
+  const dataHome = join(testHome().home, 'data');
+  const [logins, mcpLogins] = [openLogins(dataHome, keyring), openMcpLogins(dataHome, keyring)];
+  await logins.keep(origin, login);
+  keyring.kept.set(origin, 'sk-secret');
+  const words = { message: expect.not.stringContaining('sk-') };
+  await expect(logins.find(origin)).rejects.toThrow(`The login to ${origin} in the keyring`);
+  await expect(logins.find(origin)).rejects.toMatchObject(words);
+  await mcpLogins.write('https://mcp.example.com/mcp', 'x');
+  for (const [name, read] of [
+    ['logins.json', () => logins.find(origin)],
+    ['mcp-logins.json', () => mcpLogins.read('https://mcp.example.com/mcp')],
+  ] as const) {
+    writeFileSync(join(dataHome, name), 'sk-secret');
+    await expect(read()).rejects.toThrow(`${name} is damaged: remove it, and log in again.`);
+    await expect(read()).rejects.toMatchObject(words);
+    await expect(read()).rejects.not.toHaveProperty('cause');
+  }
 });
 
 test('a login is forgotten also where the keyring that has it is away, and that it may be left there is said', async () => {

@@ -1,6 +1,6 @@
 /** The logins to remote servers: secrets in the keyring of the system, or else in a file that only their owner can read. */
 import { join } from 'node:path';
-import { CommandFailure } from '../failures.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
 import { isUnwritable, unwritableHome } from '../unwritable.ts';
 import { isRemoved, type Keyring, systemKeyring } from './keyring.ts';
 import { assertPrivateFileWritable, readPrivateFile, writePrivateFile } from './private-file.ts';
@@ -75,7 +75,7 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
       const secret = await keyring.read(origin).catch((cause: unknown) => {
         throw new KeyringAway(origin, cause);
       });
-      return secret === null ? null : (JSON.parse(secret) as Login); // as `keep` wrote it
+      return secret === null ? null : parseLogin(secret, origin);
     },
     origins: async () => Object.keys(await read()).sort(),
     async prepare() {
@@ -132,12 +132,24 @@ function isInKeyring(entry: Entry | undefined): boolean {
   return entry !== undefined && (entry.login === null || entry.left_in_keyring === true);
 }
 
+/** What stands there is no part of the message, as it is in that of the parser. */
+function parseLogin(secret: string, origin: string): Login {
+  try {
+    return JSON.parse(secret) as Login; // as `keep` wrote it, or it is of no use
+  } catch {
+    throw new CommandFailure(
+      `The login to ${origin} in the keyring of the system is damaged: log in again by service login ${origin}`,
+      exitCodes.failed,
+    );
+  }
+}
+
 function parse(text: string | null, file: string): Entries {
   if (text === null) return {};
   try {
     const { logins } = JSON.parse(text) as { logins: Entries }; // as `write` wrote it, or it is of no use
     return { ...logins };
-  } catch (cause) {
-    throw new Error(`${file} is damaged: remove it, and log in again.`, { cause });
+  } catch {
+    throw new Error(`${file} is damaged: remove it, and log in again.`);
   }
 }

@@ -29,7 +29,13 @@ export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring
   const file = join(dataHome, 'mcp-logins.json');
   const read = async (): Promise<Entries> => {
     const text = await readPrivateFile(file);
-    return text === null ? {} : (JSON.parse(text) as { logins: Entries }).logins; // as `write` wrote it
+    if (text === null) return {};
+    try {
+      return { ...(JSON.parse(text) as { logins: Entries }).logins }; // as `write` wrote it, or it is of no use
+    } catch {
+      // What stands there is no part of the message, as it is in that of the parser.
+      throw new Error(`${file} is damaged: remove it, and log in again.`);
+    }
   };
   const write = (logins: Entries) => writePrivateFile(file, `${JSON.stringify({ logins }, null, 2)}\n`);
   const alone = async <Result>(lock: string, action: () => Promise<Result>): Promise<Result> => {

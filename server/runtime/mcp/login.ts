@@ -274,7 +274,13 @@ function codeOf(answer: URLSearchParams, state: string) {
 
 async function readLogin(keeper: LoginKeeper, url: URL): Promise<KeptLogin> {
   const text = await keeper.read(url.href);
-  return text === null ? {} : (JSON.parse(text) as KeptLogin); // as `writeLogin` wrote it
+  if (text === null) return {};
+  try {
+    return JSON.parse(text) as KeptLogin; // as `writeLogin` wrote it, or it is of no use
+  } catch {
+    // What stands there is no part of the message, as it is in that of the parser.
+    throw new McpFailure('its login, as it is kept, is damaged: log in again');
+  }
 }
 
 async function writeLogin(keeper: LoginKeeper, url: URL, login: KeptLogin): Promise<void> {
