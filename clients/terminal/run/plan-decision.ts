@@ -92,7 +92,8 @@ async function reject(
   if (line === null) return null;
   const why = line.replaceAll('\0', '').trim();
   const params = { path: { plan_id: id } };
-  const comment = why.slice(0, longestComment);
+  // No half of a character is sent.
+  const comment = why.slice(0, longestComment).replace(/[\ud800-\udbff]$/, '');
   const body = { version, ...(comment && { comment }) };
   await client.POST('/api/v1/plans/{plan_id}/reject', { params, body });
   say(tone('red', '  → rejected'));
