@@ -67,6 +67,20 @@ test('the answer streams as it comes, and is exact in a pipe, whatever character
   expect(await service.ended).toMatchObject({ code: 0, stdout: `${answer}\n` });
 });
 
+test('the first half of a line break at the end of a message is no beginning of the next one', async () => {
+  const home = testHome();
+  writeFileSync(join(home.project, 'a.txt'), 'the content');
+  await withScriptedModel(home, [
+    {
+      when: { step: 0 },
+      reply: { text: 'I look.\r', tool_calls: [{ name: 'view', arguments: { file_path: 'a.txt' } }] },
+    },
+    text('It is there.\r'),
+  ]);
+  const ended = await home.service(['run', 'look']);
+  expect(ended).toMatchObject({ code: 0, stdout: 'I look.\r\nIt is there.\r\n' });
+});
+
 test('each message of an answer stands on lines of its own, and what is done between them is on standard error', async () => {
   const home = testHome();
   writeFileSync(join(home.project, 'a.txt'), 'the content');

@@ -166,6 +166,12 @@ function createAnswerWriter() {
     return whole;
   };
   const endLine = () => {
+    // Half a line break waits for the other half, and is something itself, but on a terminal.
+    if (half === '\r' && !terminal) {
+      process.stdout.write(half);
+      half = '';
+      lineStart = false;
+    }
     if (!lineStart) process.stdout.write('\n');
     lineStart = true;
   };
@@ -175,6 +181,7 @@ function createAnswerWriter() {
     write(id: string, piece: string) {
       if (id !== messageId) {
         endLine();
+        half = '';
         before = '';
       }
       messageId = id;
