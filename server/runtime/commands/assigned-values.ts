@@ -30,11 +30,13 @@ export function valuesOf(words: readonly CommandWord[]): AssignedValues {
   };
 }
 
-function commandsIn(value: string): readonly (readonly string[])[] {
+/** The commands that a text could be to a shell, as far as blanks and signs between commands part it. */
+export function commandsIn(value: string): readonly (readonly string[])[] {
   const commands = value.split(/[;&|<>(){}`$!'"\n]+/).map((text) => text.trim().split(/\s+/));
   return commands.filter(([first]) => first !== '');
 }
 
-function suffixesOf(command: readonly string[]): readonly (readonly CommandWord[])[] {
+/** A command from each of its words on. */
+export function suffixesOf(command: readonly string[]): readonly (readonly CommandWord[])[] {
   return command.map((_, at) => command.slice(at).map(known));
 }

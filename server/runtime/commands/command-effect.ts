@@ -1,9 +1,10 @@
 /** What a command does that its words do not say: it starts others, changes the shell, or runs what its words become. */
 import { builtinEffect } from './builtin-effect.ts';
-import { evaluators, shells, wrappers } from './command-kinds.ts';
+import { evaluators, isWrapper, shells } from './command-kinds.ts';
 import { baseOf, type CommandWord } from './command-words.ts';
 import { clear, type Effect } from './effect.ts';
 import { overridesGit, overridesHarmlessly } from './git-options.ts';
+import { scriptStartsPrograms } from './sed-script.ts';
 import { scriptOf } from './shell-scripts.ts';
 import { startsPrograms } from './writing-options.ts';
 
@@ -15,7 +16,7 @@ export function effectOf(name: string, command: readonly CommandWord[]): Effect 
 /** The same of a program that another one starts: it is none of the shell's own commands. */
 export function programEffect(name: string, args: readonly CommandWord[]): Effect {
   if (shells.has(name)) return shellEffect(name, args);
-  if (wrappers.has(name)) return wrapperEffect(name, args);
+  if (isWrapper(name)) return wrapperEffect(name, args);
   if (name === 'find' && args.some(startsBehind))
     return { obscure: 'find starts other commands with it', ...started(name, args) };
   if (startsPrograms(name, args))
@@ -26,6 +27,8 @@ export function programEffect(name: string, args: readonly CommandWord[]): Effec
       obscure: 'git is given settings that can start programs',
       anything: !overridesHarmlessly(args),
     };
+  // A pattern allows it by the script that it names.
+  if (name === 'sed' && scriptStartsPrograms(args)) return { ...clear, anything: true };
   return clear;
 }
 
@@ -88,7 +91,7 @@ function isScript(args: readonly CommandWord[], index: number): boolean {
 
 function splitsText(name: string, { text }: CommandWord): boolean {
   if (name === 'env') return text !== null && /^(-[A-Za-z]*S|--s)/.test(text);
-  return ['parallel', 'expect', 'gdb', 'at', 'batch'].includes(name);
+  return ['parallel', 'expect', 'gdb', 'at', 'batch', 'start-stop-daemon'].includes(name);
 }
 
 function isKnown({ text }: CommandWord): boolean {

@@ -5,17 +5,23 @@ export const shells: ReadonlySet<string> = wordsOf(`
   sh bash dash zsh ksh mksh ash fish csh tcsh rbash pwsh
 `);
 
-/** Commands that start what their further words name. */
-export const wrappers: ReadonlySet<string> = wordsOf(`
+const wrappers: ReadonlySet<string> = wordsOf(`
   sudo doas su runuser xargs parallel env nohup nice ionice chrt taskset timeout time stdbuf setsid unshare
   nsenter chroot fakeroot strace ltrace gdb valgrind watch script flock busybox toybox ssh command builtin
   setpriv prlimit systemd-run at batch entr expect unbuffer rlwrap faketime catchsegv sg newgrp setarch
-  linux32 linux64 i386 x86_64 uname26 cgexec firejail bwrap proot eatmydata
+  linux32 linux64 i386 x86_64 uname26 cgexec firejail bwrap proot eatmydata choom uclampset pipesz numactl
+  ssh-agent systemd-cat systemd-inhibit dbus-run-session dbus-launch start-stop-daemon pkexec run0 xvfb-run
+  tini dumb-init catatonit gosu su-exec
 `);
 
-/** Those of them that give a word to a shell, or read it as a script of their own. */
+/** Whether a command starts what its further words name. Also the loader of shared libraries does, under many names. */
+export function isWrapper(program: string): boolean {
+  return wrappers.has(program) || /^ld[\w.-]*\.so(\.\d+)?$/.test(program);
+}
+
+/** Those of them that give a word to a shell, read it as a script of their own, or put the command together from options. */
 export const evaluators: ReadonlySet<string> = wordsOf(`
-  env watch flock script parallel su runuser sg newgrp ssh entr expect gdb at batch
+  env watch flock script parallel su runuser sg newgrp ssh entr expect gdb at batch start-stop-daemon
 `);
 
 /** Builtins that change the shell for what follows, or take their words for more than words. */

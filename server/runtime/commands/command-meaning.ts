@@ -1,10 +1,11 @@
 /** What a command's words come to: wrappers are taken off, and every reading that a denial could mean is listed. */
 import { valuesOf } from './assigned-values.ts';
 import { effectOf, programEffect, startsBehind } from './command-effect.ts';
-import { shells, stateful, wrappers } from './command-kinds.ts';
+import { isWrapper, shells, stateful } from './command-kinds.ts';
 import { baseOf, type CommandWord, known } from './command-words.ts';
 import { clear, type Effect } from './effect.ts';
 import { behindGitOptions } from './git-options.ts';
+import { startedBeside } from './runners.ts';
 import { type OptionWrite, writtenByOptions } from './writing-options.ts';
 
 /** What the words of one command mean. */
@@ -39,7 +40,7 @@ function writtenIn(readings: readonly (readonly CommandWord[])[]): readonly Comm
 
 function takesAssignments([name]: readonly CommandWord[]): boolean {
   const program = baseOf(name?.text ?? '');
-  return wrappers.has(program) || stateful.has(program);
+  return isWrapper(program) || stateful.has(program);
 }
 
 const plain = { readings: [], obscure: null, anything: false, scripts: [] } as const;
@@ -62,7 +63,7 @@ function unwrap(
       anything: true,
     };
   const program = baseOf(name);
-  const startsOthers = wrappers.has(program) || program === 'find';
+  const startsOthers = isWrapper(program) || program === 'find';
   if (outer.length > mostReadings || (command.length > mostWords && startsOthers))
     return { ...plain, words: command, readings: outer, obscure: 'it is too complicated', anything: true };
   const readings = [...outer, ...readingsOf(command)];
@@ -70,7 +71,12 @@ function unwrap(
   if (wrapped) return unwrap(wrapped, readings);
   const named = plainly(command);
   const effect = effectOf(named[0]?.text ?? '', named);
-  if (!startsOthers) return { ...effect, words: command, readings };
+  if (!startsOthers) {
+    const beside = startedBeside(program, command.slice(1));
+    const anything = effect.anything || beside.anything || beside.commands.some(mayStartMore);
+    const besides = beside.commands.flatMap(readingsOf);
+    return { ...effect, anything, words: command, readings: [...readings, ...besides] };
+  }
   const inner = startedBy(program, command);
   return {
     ...effect,
@@ -139,6 +145,13 @@ function effectBehind(words: readonly CommandWord[], isBuiltin: boolean): Effect
   // What shells are given has been looked at.
   if (shells.has(name)) return clear;
   return isBuiltin ? effectOf(name, words) : programEffect(name, args);
+}
+
+/** Whether the words of a command do not tell what it runs: here no script of it is looked into. */
+function mayStartMore(words: readonly CommandWord[]): boolean {
+  const [program, ...args] = plainly(words);
+  const { anything, scripts } = programEffect(program?.text ?? '', args);
+  return anything || scripts.length > 0;
 }
 
 /** Only behind these two the shell's own commands are meant. */

@@ -169,22 +169,26 @@ function splitAt(text: string, sign: string): readonly [string, string | undefin
   return at === -1 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** Options that name programs: what runs then stands in no word that a pattern compares. */
+/**
+ * Options that name programs: what runs then stands in no word that a pattern compares. Among letters in front of them are
+ * none that take the rest of the word, and names in full are shortened to what no other begins with.
+ */
 const starters: Readonly<Record<string, RegExp>> = {
-  // Shortened to what no other option begins with.
   sort: /^--co[a-z-]*(=|$)/,
   // Its keys may name what it opens files through; the letters before are those without a value.
   less: /^(-[^-bhjpPtTxyz=]*k|--lesskey)/,
-  tar: /^(--(use-compress-program|to-command|checkpoint-action|rsh-command|info-script|new-volume-script)(=|$)|-I|-[A-Za-z]*F)/,
+  tar: /^(--(use|to-c|checkpoint-|rs|rm|inf|new-)[a-z-]*(=|$)|-[^-bCfgHKLNTVX]*[IF])/,
   rg: /^--(pre|hostname-bin)(=|$)/,
   go: /^--?(exec|toolexec|vettool)(=|$)/,
-  man: /^(-[PH]|--(pager|html)(=|$))/,
+  man: /^(-[^-CRLmMSserEpTXZ]*[PH]|--(pag|ht)[a-z]*(=|$))/,
   curl: /^--?engine(=|$)/,
 };
 
 /** Whether one of the words has the command start what it names. */
 export function startsPrograms(name: string, args: readonly CommandWord[]): boolean {
   if (name === 'git') return gitStartsPrograms(args);
+  // Its letters of old stand without a dash, and their values behind them.
+  if (name === 'tar' && /^[A-Za-z]*[IF]/.test(args[0]?.text ?? '')) return true;
   const starter = Object.hasOwn(starters, name) ? starters[name] : undefined;
   return starter !== undefined && args.some(({ text }) => text !== null && starter.test(text));
 }

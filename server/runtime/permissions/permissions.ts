@@ -127,7 +127,8 @@ function denialOf(
 /** Why it may be any command; null where it is none but those that its words name. */
 function unclearIn({ anything, obscure, parts }: ParsedCommand): string | null {
   if (anything) return obscure;
-  const unclear = parts.find((part) => part.anything)?.obscure;
+  const part = parts.find((one) => one.anything);
+  const unclear = part && (part.obscure ?? 'one of its words may hold a command');
   const isAlias = parts.some(({ elsewhere }) => elsewhere === 'any command');
   return unclear ?? (isAlias ? 'another repository may have an alias of that name' : null);
 }
