@@ -4,14 +4,14 @@ import type { Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { diffOf } from './session-diff.ts';
 
-type Parts = Pick<Services, 'store' | 'runtime'>;
+type Parts = Pick<Services, 'store' | 'runtime' | 'log'>;
 
 /** Throws what the store throws, and `revert_conflict`. */
 export async function revertTo(
   principal: Principal,
   sessionId: string,
   { to_message_id, files, dry_run }: SessionRevert,
-  { store, runtime }: Parts,
+  { store, runtime, log }: Parts,
 ): Promise<SessionReverted> {
   const plan = await store.history.planRevert(principal, sessionId, to_message_id);
   const read = (sha256: string) => store.fileChanges.content(principal, sessionId, sha256);
@@ -41,7 +41,7 @@ export async function revertTo(
   }));
   const diff = await diffOf(sessionId, compared, read);
   if (!dry_run) {
-    await carryOut(principal, plan, files, putBack, store);
+    await carryOut(principal, plan, files, putBack, { store, log });
     runtime.forgetFiles(sessionId, putBack.realPaths);
   }
   const conflicts: RevertConflict[] = putBack.conflicts.map((conflict) => ({ ...conflict }));
@@ -60,13 +60,19 @@ async function carryOut(
   plan: RevertPlan,
   files: boolean,
   putBack: PutBackPlan,
-  store: Services['store'],
+  { store, log }: Pick<Parts, 'store' | 'log'>,
 ): Promise<void> {
   const staged = await putBack.stage();
   try {
     await staged.locked(() => goBack(principal, plan, files, staged, store));
   } finally {
-    await staged.clear();
+    // By then all is done, or the caller is told of what was not.
+    await staged.clear().catch((error: unknown) => {
+      log.error(
+        { err: error, session: plan.sessionId },
+        'what lay beside reverted files was not all removed',
+      );
+    });
   }
 }
 

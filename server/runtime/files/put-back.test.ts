@@ -1,11 +1,23 @@
 /** Putting files back: all of them or none, whatever happens in between. */
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { withFileLock } from '../tools/file-content.ts';
+import { removeLeftTemporaries } from '../tools/temporary-files.ts';
 import { resolvePath } from '../tools/workspace-path.ts';
 import type { FileToPutBack } from './pending-file.ts';
 import { planPutBack, requireFilesHere } from './put-back.ts';
@@ -101,6 +113,28 @@ describe('files', () => {
     await expect(staged.apply()).rejects.toThrow('ENOENT');
     await staged.clear();
     expect(await found()).toEqual({ ...now, z: 'new z' });
+  });
+
+  test('are as they were but for those that cannot be reached, whose content stays beside them for another try', async () => {
+    await put(now);
+    const staged = await (await planPutBack(folder, shared, files)).stage();
+    await staged.apply();
+    await rename(join(folder, 'b'), join(folder, 'moved'));
+    await put({ b: 'in its place' });
+    await expect(staged.undo()).rejects.toThrow(/b\/b \(\.service-/);
+    await expect(staged.clear()).rejects.toThrow('b/b');
+    const texts = await found();
+    const kept = Object.keys(texts).find((name) => texts[name] === 'new b') ?? 'nothing is kept';
+    expect(kept).toMatch(/^moved\//);
+    expect(texts).toEqual({ a: 'new a', b: 'in its place', [kept]: 'new b' });
+    await rm(join(folder, 'b'));
+    await rename(join(folder, 'moved'), join(folder, 'b'));
+    // Nor does who writes there take it for something left.
+    await utimes(join(folder, 'b', basename(kept)), 0, 0);
+    await removeLeftTemporaries((name) => join(folder, 'b', name));
+    await staged.undo();
+    await staged.clear();
+    expect(await found()).toEqual(now);
   });
 
   test('that change between the look and the deed stop it', async () => {

@@ -4,7 +4,7 @@ import { type FileHandle, link, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { isAsRead } from '../tools/entry-stats.ts';
 import { withFileLock, writeNew } from '../tools/file-content.ts';
-import { temporaryName } from '../tools/temporary-files.ts';
+import { backupName, temporaryName } from '../tools/temporary-files.ts';
 import { openForReading, openParent, type ResolvedPath } from '../tools/workspace-path.ts';
 import { noteWrite } from '../tools/writes-meanwhile.ts';
 import type { PendingFile } from './pending-file.ts';
@@ -21,9 +21,12 @@ export interface StagedFiles {
    * and it rejects.
    */
   apply(): Promise<void>;
-  /** Makes an `apply` undone. */
+  /**
+   * Makes an `apply` undone. Where that fails for some, the others are as they were, it rejects, and may be called again:
+   * what those held stays beside them.
+   */
   undo(): Promise<void>;
-  /** Removes what lies beside the files. */
+  /** Removes what lies beside the files; rejects when it has tried all of them. */
   clear(): Promise<void>;
 }
 
@@ -40,16 +43,24 @@ interface StagedFile extends PendingFile {
 export async function stage(pending: readonly PendingFile[]): Promise<StagedFiles> {
   const staged: StagedFile[] = [];
   const applied: StagedFile[] = [];
+  /** Those that could not be taken back. */
+  let stuck: readonly StagedFile[] = [];
   const clear = async () => {
-    for (const one of staged) await removeBeside(one);
+    const left = await forEach(staged, (one) => removeBeside(one, stuck.includes(one)));
+    if (left.length > 0) throw failure('Something was left beside', left);
   };
   const undo = async () => {
-    for (const one of applied.splice(0).reverse()) await takeBack(one);
+    const left = await forEach(applied.splice(0).reverse(), takeBack);
+    stuck = left.map(({ one }) => one);
+    applied.push(...stuck.toReversed());
+    if (left.length > 0) throw failure('These files could not be taken back, what they held is beside', left);
   };
   try {
     for (const one of pending) staged.push(await stageOne(one));
   } catch (error) {
-    await clear();
+    await clear().catch((left: unknown) => {
+      throw new AggregateError([error, left], 'Files could not be written, and were not removed again.');
+    });
     throw error;
   }
   const apply = async () => {
@@ -70,9 +81,33 @@ export async function stage(pending: readonly PendingFile[]): Promise<StagedFile
   return { locked: (work) => locked(inOrder, work), apply, undo, clear };
 }
 
-async function removeBeside({ path, content, backup }: StagedFile): Promise<void> {
+interface Failed {
+  readonly one: StagedFile;
+  readonly error: unknown;
+}
+
+/** Goes on where one fails. */
+async function forEach(
+  files: readonly StagedFile[],
+  work: (one: StagedFile) => Promise<void>,
+): Promise<readonly Failed[]> {
+  const failed: Failed[] = [];
+  for (const one of files) await work(one).catch((error: unknown) => failed.push({ one, error }));
+  return failed;
+}
+
+function failure(what: string, failed: readonly Failed[]): Error {
+  const names = failed.map(({ one }) => `${one.path.shown} (${one.backup})`);
+  return new AggregateError(
+    failed.map(({ error }) => error),
+    `${what}: ${names.join(', ')}.`,
+  );
+}
+
+async function removeBeside({ path, content, backup }: StagedFile, keepsBackup: boolean): Promise<void> {
   await besideFile(path, async (entry) => {
-    for (const name of [content, backup]) if (name) await rm(entry(name), { force: true });
+    for (const name of [content, keepsBackup ? null : backup])
+      if (name) await rm(entry(name), { force: true });
   });
 }
 
@@ -82,7 +117,7 @@ function locked<T>(paths: readonly ResolvedPath[], work: () => Promise<T>): Prom
 }
 
 async function stageOne(one: PendingFile): Promise<StagedFile> {
-  const backup = temporaryName();
+  const backup = backupName();
   if (one.file.target === null) return { ...one, content: null, size: 0, backup };
   const content = temporaryName();
   const bytes = await one.file.read();

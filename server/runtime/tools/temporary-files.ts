@@ -13,6 +13,11 @@ export function temporaryName(): string {
   return `.service-${randomBytes(8).toString('hex')}.tmp`;
 }
 
+/** For what a file held until a change of several is done: it may be the only copy, so that nobody but its maker removes it. */
+export function backupName(): string {
+  return `.service-${randomBytes(8).toString('hex')}.old`;
+}
+
 /** Removes what was left in a folder, of which `entry` gives the path of an entry. */
 export async function removeLeftTemporaries(entry: (name: string) => string): Promise<void> {
   const names = await readdir(entry('.'));
