@@ -1,5 +1,6 @@
 /** Putting files back: all of them or none, whatever happens in between. */
 import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
 import {
   mkdir,
   mkdtemp,
@@ -14,7 +15,7 @@ import {
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { withFileLock } from '../tools/file-content.ts';
 import { removeLeftTemporaries } from '../tools/temporary-files.ts';
@@ -144,6 +145,23 @@ describe('files', () => {
     await expect(staged.apply()).rejects.toMatchObject({ name: 'FileMoved' });
     await staged.clear();
     expect(await found()).toEqual({ ...now, 'b/b': 'by somebody else' });
+  });
+
+  test('that change while those before them are put back stop it', async () => {
+    const names = Array.from({ length: 50 }, (_, index) => `${index}`);
+    await put(Object.fromEntries(names.map((name) => [name, 'new'])));
+    const many = names.map((name) => changed(name, 'old', 'new'));
+    const staged = await (await planPutBack(folder, shared, many)).stage();
+    const applied = staged.apply();
+    applied.catch(() => undefined);
+    while (readFileSync(join(folder, '0'), 'utf8') === 'new') await setImmediate();
+    writeFileSync(join(folder, '49'), 'by somebody else');
+    await expect(applied).rejects.toMatchObject({ name: 'FileMoved' });
+    await staged.clear();
+    expect(await found()).toEqual({
+      ...Object.fromEntries(names.map((name) => [name, 'new'])),
+      49: 'by somebody else',
+    });
   });
 
   test('are held together by one at a time, whichever of them each names first', async () => {

@@ -67,6 +67,8 @@ export async function stage(pending: readonly PendingFile[]): Promise<StagedFile
     for (const one of staged) await assertAsChecked(one);
     try {
       for (const one of staged) {
+        // Others have taken their time since.
+        await assertAsChecked(one);
         await replace(one);
         applied.push(one);
       }
