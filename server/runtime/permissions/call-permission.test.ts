@@ -1,4 +1,6 @@
 /** A person changes the input of a tool call before allowing it. */
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { PermissionRule } from '../../contract/api.ts';
 import { type Attempt, hookBench, hookFolder, type ScriptedCall, saying } from '../hooks/test-hooks.ts';
@@ -91,6 +93,50 @@ test('a rule that comes while a person is asked denies the call, though they all
   expect(requests).toHaveLength(1);
   expect(result?.content).toContain('Permission denied. A rule denies bash(touch *)');
   expect(folder.has('a')).toBe(false);
+});
+
+test.each([
+  ['a name nearby', 'view', { file_path: 'secret/passwor' }],
+  ['that there is none', 'view', { file_path: 'secret/x/y' }],
+  ['that it is a folder', 'view', { file_path: 'secret' }],
+  ['that it has not been viewed', 'write', { file_path: 'open/passwords.txt', content: 'x' }],
+  [
+    'that a text is not in it',
+    'edit',
+    { file_path: 'secret/passwords.txt', old_string: 'a', new_string: 'b' },
+  ],
+])('a tool does not tell of what a rule denies to it: %s', async (_case, name, args) => {
+  const folder = hookFolder();
+  mkdirSync(join(folder.path, 'secret'));
+  folder.write('secret/passwords.txt', 'x', 0o644);
+  symlinkSync('secret', join(folder.path, 'open'));
+  const permissionRules = ['secret', 'secret/**'].map((pattern) => {
+    return { tool: name, pattern, decision: 'deny' as const };
+  });
+  const query = { ...wait, session: { ...testQuery('').session, permissionRules } };
+  const { result } = await attempt(folder, { query, call: { name, arguments: args } });
+  expect(result?.is_error).toBe(true);
+  expect(result?.content).toMatch(/^Permission denied\. A rule denies \w+\(secret(\/\*\*)?\)\.$/);
+});
+
+test('nor does it tell whoever changed the input', async () => {
+  const folder = hookFolder();
+  mkdirSync(join(folder.path, 'secret'));
+  const denying: PermissionRule = { tool: 'edit', decision: 'deny', pattern: 'secret/**' };
+  folder.write('a', 'a', 0o644);
+  const edit = { file_path: 'a', old_string: 'a', new_string: 'b' };
+  const { results } = await attempt(folder, {
+    ...allowed,
+    query: { ...wait, session: { ...testQuery('').session, permissionRules: [denying] } },
+    call: [
+      { name: 'view', arguments: { file_path: 'a' } },
+      { name: 'edit', arguments: edit },
+    ],
+    updatedInput: { file_path: 'secret/b' },
+  });
+  expect(results[1]?.content).toContain(
+    'Permission denied for the changed input. A rule denies edit(secret/**)',
+  );
 });
 
 test('hooks are asked about what the model wanted, and not again about what the person made of it', async () => {

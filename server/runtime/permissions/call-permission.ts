@@ -58,6 +58,16 @@ export async function permit(scope: RunScope, log: EventLog, asked: AskedCall): 
   return permitted;
 }
 
+/** What the model is told where the tool objects to the input: nothing of what is there, where a rule denies what it names. */
+export async function unlessDenied(
+  scope: RunScope,
+  call: ToolUse,
+  objection: ToolOutput,
+): Promise<ToolOutput> {
+  const verdict = await decideIn(scope, call, null, false);
+  return verdict.verdict === 'deny' ? refusal(`Permission denied. ${verdict.reason}`) : objection;
+}
+
 /** While somebody is asked, minutes on end, a rule may have come that nobody's leave counts against. */
 async function unlessDeniedSince(
   scope: RunScope,
@@ -77,13 +87,14 @@ async function permitChanged(
   const changed = differing(call.input, request.updated_input);
   const changedCall = { ...call, input: { ...call.input, ...changed } };
   const prepared = await prepare(changedCall);
+  const need = 'content' in prepared ? null : prepared.permission;
+  const verdict = await decideIn(scope, changedCall, need, false);
+  if (verdict.verdict === 'deny')
+    return { prepared: refusal(`Permission denied for the changed input. ${verdict.reason}`), changed };
   if ('content' in prepared) {
     const objection = `The person who allowed this call changed its input, and it cannot run so: ${prepared.content}`;
     return { prepared: refusal(objection), changed };
   }
-  const verdict = await decideIn(scope, changedCall, prepared.permission, false);
-  if (verdict.verdict === 'deny')
-    return { prepared: refusal(`Permission denied for the changed input. ${verdict.reason}`), changed };
   if (verdict.verdict === 'ask' && request.decision !== 'allow_once') {
     await scope.transcript.addGrants(request.id, verdict.grants);
     if (verdict.grants.length === 0) await tellOnlyOnce(log, call);

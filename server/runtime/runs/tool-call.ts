@@ -6,7 +6,7 @@ import { runSubAgent } from '../agents/sub-agents.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { recordChange } from '../files/file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from '../hooks/hooks.ts';
-import { hiddenFrom, noteOfChange, permit } from '../permissions/call-permission.ts';
+import { hiddenFrom, noteOfChange, permit, unlessDenied } from '../permissions/call-permission.ts';
 import { interruptedResult } from '../prompt/conversation.ts';
 import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
 import { type CallRecord, mayHaveRun } from './call-record.ts';
@@ -131,7 +131,10 @@ async function workOf(
   const prepare = ({ input }: ToolUse) =>
     attempt(scope, call, () => tool.prepare(input, toolContext(scope, log, progress, call)));
   const prepared = await prepare(call);
-  if ('content' in prepared) return async () => prepared;
+  if ('content' in prepared) {
+    const objection = await unlessDenied(scope, call, prepared);
+    return async () => objection;
+  }
   const hookAllows = verdict.decision === 'allow';
   const record = progress.records.get(call.id);
   // Outside of any attempt: what the store refuses is no fault of the tool, and ends the run.
