@@ -31,8 +31,9 @@ export function seenFiles(memory: FileMemory, isNew = false): SeenFiles {
     },
     async load(transcript, sessionId) {
       if (isNew) return;
+      // One run follows the other, here or elsewhere: what is stored is never older. The rest keeps its order.
       for (const { path, version } of await transcript.readSeenFiles(sessionId))
-        if (version && !memory.recall(path)) memory.remember(path, version);
+        if (version && version.sha256 !== memory.recall(path)?.sha256) memory.remember(path, version);
     },
   };
 }
