@@ -49,6 +49,8 @@ test.each([
   ['64:ff9b::7f00:1', 'special'],
   ['64:ff9b::a00:1', 'special'],
   ['64:ff9b:1::a00:1', 'special'],
+  ['64:ff9b:1::808:808', 'special'],
+  ['64:ff9b:1:a9fe:a9:fe00:808:808', 'special'],
   ['::ffff:0:127.0.0.1', 'special'],
   ['::127.0.0.1', 'loopback'],
   ['::7f00:1', 'special'],

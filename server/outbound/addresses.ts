@@ -58,8 +58,12 @@ function placeOfV6(address: ipaddr.IPv6): Place {
   return range === 'unicast' && address.match(ipaddr.IPv6.parseCIDR('2000::/3')) ? 'public' : 'special';
 }
 
-/** A network without IPv4 reaches its servers by such addresses. What they lead to is checked by the translator alone. */
+/**
+ * A network without IPv4 reaches its servers by such addresses. What they lead to is checked by the translator alone. Where
+ * in those of one's own network (RFC 8215) the inner address stands, only that network knows.
+ */
 function placeOfTranslated(address: ipaddr.IPv6): Place {
+  if (address.match(ipaddr.IPv6.parseCIDR('64:ff9b:1::/48'))) return 'special';
   const inner = ipaddr.fromByteArray(address.toByteArray().slice(12));
   const place = placeOfParsed(inner);
   if (place === 'public') return 'private';
