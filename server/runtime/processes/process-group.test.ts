@@ -36,6 +36,27 @@ test('what is killed is waited for until it is gone', async (context) => {
   expect(commandOf(pid)).toBe('');
 });
 
+test('one that does not end, and shows no mark, is not waited for for ever', async (context) => {
+  const folder = freezer();
+  if (folder === null) return context.skip('the kernel lets this process freeze none');
+  const { child, endCertainly } = startGroup({
+    file: '/bin/sh',
+    // Without variables nobody can tell that it is of this group.
+    args: ['-c', 'exec env -i sleep 600'],
+    cwd: '/',
+    env: { PATH: '/usr/bin:/bin' },
+    stdio: 'ignore',
+    wrapped: true,
+  });
+  const pid = child.pid ?? 0;
+  await expect.poll(() => commandOf(pid)).toBe('sleep 600 ');
+  writeFileSync(join(folder, 'cgroup.procs'), String(pid));
+  writeFileSync(join(folder, 'freezer.state'), 'FROZEN');
+  await expect.poll(() => readFileSync(join(folder, 'freezer.state'), 'utf8')).toBe('FROZEN\n');
+  const outcome = await Promise.race([endCertainly().then(() => 'given up'), sleep(15_000, 'waits')]);
+  expect([outcome, commandOf(pid)]).toEqual(['given up', 'sleep 600 ']);
+}, 30_000);
+
 /** A control group that can be frozen, and is thawed with the end of the test; null where none can be made. */
 function freezer(): string | null {
   const folder = `/sys/fs/cgroup/freezer/service-test-${process.pid}`;

@@ -110,14 +110,15 @@ const lastWaitMs = 5000;
 async function endCertainly(child: ChildProcess, mark: Mark, exited: Promise<void>): Promise<void> {
   if (child.pid === undefined) return;
   // In rounds, because a process may fork between being listed and being killed, and one that is killed ends when the
-  // machine comes to it. What the kernel keeps for longer, such as one that waits for a lost disk, is waited for no more.
+  // machine comes to it. What the kernel keeps for longer, such as one that waits for a lost disk, is waited for no more;
+  // nor is the process itself, which may bear no mark that can be read.
   for (let round = 0; round < mostRounds; round += 1) {
     const table = processTable();
     const marked = table.since(mark.begun).filter((pid) => hasEnvironment(pid, mark.entry));
     const left = [...table.below(child.pid).descendants, ...marked];
     sendSignal(-child.pid, 'SIGKILL');
     for (const pid of left) sendSignal(pid, 'SIGKILL');
-    if (left.length === 0) return await exited;
+    if (left.length === 0) break;
     await delay(Math.min(2 ** round * pauseMs.first, pauseMs.longest));
   }
   await Promise.race([exited, delay(lastWaitMs, undefined, { ref: false })]);
