@@ -15,7 +15,7 @@ const longestFact = 2000;
 /** The middle of what is too long is left out. */
 export function bounded(text: string): string {
   const output = new BoundedOutput(longestText);
-  output.push(Buffer.from(text.toWellFormed().replaceAll('\u0000', '\ufffd')));
+  output.push(text.toWellFormed().replaceAll('\u0000', '\ufffd'));
   return output.text();
 }
 

@@ -1,6 +1,7 @@
 // The tool that runs a shell command in the workspace, inside the sandbox where there is one.
 import { realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
+import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { type CommandEnd, runCommand } from '../commands/command.ts';
@@ -109,15 +110,27 @@ async function run(call: Command, options: Required<BashOptions>, context: ToolC
   const output = new BoundedOutput(MAX_OUTPUT_LENGTH);
   const progress = new PacedProgress(context.progress);
   let watched = true;
-  const launch: Launch = (signal, onOutput) =>
-    runCommand({
+  const launch: Launch = (signal, onOutput) => {
+    // One for both: a character may be written half before it goes to the background.
+    const decoder = new StringDecoder('utf8');
+    const take = (text: string) => {
+      if (text === '') return;
+      if (!watched) return onOutput(text);
+      output.push(text);
+      progress.push(text);
+    };
+    return runCommand({
       ...started,
       timeoutMs: (call.timeout_seconds ?? LONGEST_JOB_S) * 1000,
       signal,
-      onOutput: (chunk) => (watched ? progress.push(output.push(chunk)) : onOutput(chunk)),
+      onOutput: (chunk) => take(decoder.write(chunk)),
     })
       .then((end) => withLimit(end, started))
-      .finally(started.release);
+      .finally(() => {
+        take(decoder.end());
+        started.release();
+      });
+  };
   const { sessionId, runId, signal } = context;
   const job = options.jobs.start({
     sessionId,

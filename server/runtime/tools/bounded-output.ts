@@ -1,10 +1,8 @@
 // Keeps the beginning and the end of an output of any length, and shows it to people at a bearable pace.
-import { StringDecoder } from 'node:string_decoder';
 
 /** The middle is what a reader misses least: causes stand at the start, results at the end. */
 export class BoundedOutput {
   readonly #half: number;
-  readonly #decoder = new StringDecoder('utf8');
   #head = '';
   #tail = '';
   #length = 0;
@@ -13,16 +11,13 @@ export class BoundedOutput {
     this.#half = Math.floor(maxLength / 2);
   }
 
-  /** Takes the next bytes and returns them as text. */
-  push(chunk: Buffer): string {
-    const text = this.#decoder.write(chunk);
+  push(text: string): void {
     this.#length += text.length;
     const room = this.#half - this.#head.length;
     this.#head += text.slice(0, room);
     const rest = text.slice(room);
     this.#tail += rest;
     if (this.#tail.length > 2 * this.#half) this.#tail = this.#tail.slice(-this.#half);
-    return text;
   }
 
   /** The whole output, or its two ends with a note of what lies between. */
@@ -72,7 +67,6 @@ export class PacedProgress {
 /** Output that waits to be read; where nobody reads, the oldest is dropped. */
 export class UnreadOutput {
   readonly #maxLength: number;
-  readonly #decoder = new StringDecoder('utf8');
   #text = '';
   #dropped = 0;
 
@@ -85,8 +79,8 @@ export class UnreadOutput {
     return this.#text.length;
   }
 
-  push(chunk: Buffer): void {
-    this.#text += this.#decoder.write(chunk);
+  push(text: string): void {
+    this.#text += text;
     // Only now and then: cutting at every piece would copy the whole each time.
     if (this.#text.length > 2 * this.#maxLength) this.#cut();
   }

@@ -55,6 +55,19 @@ describe('a command in the background', () => {
     expect((await output(1)).content).toBe('(no new output)\n(Exit code 3.)');
   });
 
+  test('loses no character that is written half before it goes there, and none that is never written whole', async () => {
+    const { jobs, output, workspace } = setUp();
+    const bash = bashTool({ sandbox: null, allowNetwork: false, jobs, patienceS: 1 });
+    const command = "printf 'caf\\303'; until [ -e go ]; do sleep 0.02; done; printf '\\251 ol\\303'";
+    const started = await callTool(bash, { command }, workspace.context());
+    expect(started.content).toMatch(/^caf\n\(After 1 s/);
+    const id = String(started.metadata?.job_id);
+    workspace.file('go', '');
+    const pieces: string[] = [];
+    while (!pieces.at(-1)?.includes('Exit code')) pieces.push((await output(id)).content);
+    expect(pieces.join('')).toMatch(/é ol[^é]*\ufffd/);
+  });
+
   test('is what takes longer than is waited for, a minute by default, where no time for it was said', async () => {
     const { jobs, output, workspace } = setUp();
     const options = { sandbox: null, allowNetwork: false, jobs };

@@ -59,7 +59,7 @@ export interface NewJob {
 }
 
 /** Starts a command: `signal` ends it, and each piece of its output goes to `onOutput`. */
-export type Launch = (signal: AbortSignal, onOutput: (chunk: Buffer) => void) => Promise<CommandEnd>;
+export type Launch = (signal: AbortSignal, onOutput: (text: string) => void) => Promise<CommandEnd>;
 
 /** The jobs of a runtime. */
 export interface Jobs {
@@ -191,8 +191,8 @@ function startJob(id: string, wanted: NewJob): StartedJob {
     woken.resolve();
     woken = Promise.withResolvers();
   };
-  const onOutput = (chunk: Buffer) => {
-    unread.push(chunk);
+  const onOutput = (text: string) => {
+    unread.push(text);
     wake();
   };
   const ended = launch(AbortSignal.any([stop.signal, signal]), onOutput).then(
