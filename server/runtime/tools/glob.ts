@@ -3,7 +3,7 @@ import { isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
 import { search } from './search.ts';
-import { allowedOf, openScope, searchScope, shownPath } from './search-scope.ts';
+import { allowedOf, openScope, roomFor, searchScope, shownPath } from './search-scope.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 import type { PathRules, ResolvedPath } from './workspace-path.ts';
 
@@ -54,19 +54,27 @@ function placed({ path, pattern }: z.output<typeof input>): { folder: string; pa
 
 async function find(path: ResolvedPath, pattern: string, context: ToolContext): Promise<ToolOutput> {
   const scope = await openScope(path);
-  const job = { kind: 'glob', scope, pattern, maxResults: MAX_RESULTS } as const;
-  const { paths, truncated, timedOut } = await search(job, TIMEOUT_MS, context.signal);
-  const { shown, note } = await allowedOf(paths, (found) => found, path, context);
+  const job = { kind: 'glob', scope, pattern, maxResults: await roomFor(MAX_RESULTS, context) } as const;
+  const { paths, timedOut, ...end } = await search(job, TIMEOUT_MS, context.signal);
+  const { shown: allowed, note } = await allowedOf(paths, (found) => found, path, context);
+  const shown = allowed.slice(0, MAX_RESULTS);
+  const truncated = end.truncated || shown.length < allowed.length;
   const lines = shown.map((found) => shownPath(path, found));
   if (timedOut)
     lines.push(`(Stopped after ${TIMEOUT_MS / 1000} s. Search a smaller folder or use a simpler pattern.)`);
-  else if (lines.length === 0) lines.push(nothing(pattern));
+  else if (lines.length === 0 && !truncated) lines.push(nothing(pattern));
   lines.push(...note);
-  if (truncated) lines.push(`(Only the ${MAX_RESULTS} newest are shown. Use a narrower pattern.)`);
+  if (truncated) lines.push(`(${endedEarly(shown.length)} Use a narrower pattern.)`);
   return {
     ...success(lines.join('\n'), { files: shown.length, truncated: truncated || timedOut }),
     is_error: timedOut,
   };
+}
+
+function endedEarly(shown: number): string {
+  return shown === 0
+    ? 'The search ended before it came to a file that may be shown.'
+    : `Only the ${MAX_RESULTS} newest are shown.`;
 }
 
 function nothing(pattern: string): string {

@@ -50,6 +50,19 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
     expect(output.content).toBe('sub/new.txt:2: needle 3\nold.txt:1: needle 1\nold.txt:3: needle 2');
   });
 
+  when(asked('what a rule denies takes no room from the rest'), async () => {
+    const workspace = testWorkspace();
+    for (const name of ['a', 'b', 'c']) workspace.file(`secret/${name}`, 'needle\n'.repeat(100), 10);
+    workspace.file('old.txt', 'needle\n', 60);
+    const tool = grepTool({ requireSandbox: sandbox !== null }, { timeoutMs: 5000, ripgrepPath, sandbox });
+    const context = workspace.context({ hidden: async () => (path) => path.startsWith('secret/') });
+    expect(await callTool(tool, { pattern: 'needle' }, context)).toEqual({
+      content: 'old.txt:1: needle\n(What a rule denies is left out.)',
+      is_error: false,
+      metadata: { matches: 1, truncated: false },
+    });
+  });
+
   when(asked('ignored, binary and .git files are left out'), async () => {
     const workspace = testWorkspace();
     workspace.file('.gitignore', '\ufeffbuild/\n*.log\n');
@@ -305,4 +318,15 @@ test.each([
   const tool = grepTool({ requireSandbox: false }, { timeoutMs: 5000, ripgrepPath, sandbox: null });
   const found = await callTool(tool, { pattern: 'needle' }, workspace.context());
   expect(found).toMatchObject({ content: 'a.txt:1: needle\nb.txt:1: needle', is_error: false });
+});
+
+test('where a search finds so much of what is denied that it ends, it does not say that there is no more', async () => {
+  const workspace = testWorkspace();
+  for (let file = 0; file < 11; file += 1) workspace.file(`secret/${file}`, 'needle\n'.repeat(1000), 10);
+  workspace.file('old.txt', 'needle\n', 60);
+  const tool = grepTool({ requireSandbox: false }, { timeoutMs: 5000, ripgrepPath: null, sandbox: null });
+  const context = workspace.context({ hidden: async () => (path) => path.startsWith('secret/') });
+  const { content } = await callTool(tool, { pattern: 'needle' }, context);
+  expect(content).not.toContain('No matches');
+  expect(content).toContain('(The search ended before it came to a line that may be shown. Use a narrower');
 });

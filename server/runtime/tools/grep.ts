@@ -4,7 +4,7 @@ import type { Sandbox } from '../processes/sandbox.ts';
 import { defineTool, failure, success } from './define-tool.ts';
 import { type FoundLines, searchLines } from './line-search.ts';
 import { MAX_MATCH_LENGTH, MAX_SEARCHED_BYTES } from './search-job.ts';
-import { allowedOf, openScope, searchScope, shownPath } from './search-scope.ts';
+import { allowedOf, openScope, roomFor, searchScope, shownPath } from './search-scope.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 import type { PathRules, ResolvedPath } from './workspace-path.ts';
 
@@ -61,9 +61,10 @@ async function find(
   const { signal } = context;
   const scope = await openScope(path, true);
   const { pattern, literal_text: literal, include } = call;
+  const maxResults = await roomFor(MAX_RESULTS, context);
   const found = await searchLines(
     { scope, pattern, literal, include: include === undefined ? null : relativeGlob(include, path) },
-    { timeoutMs, ripgrepPath, sandbox: path.inside ? sandbox : null, maxResults: MAX_RESULTS, signal },
+    { timeoutMs, ripgrepPath, sandbox: path.inside ? sandbox : null, maxResults, signal },
   );
   const { shown, note } = await allowedOf(found.matches, (match) => match.path, path, context);
   return render(path, { ...found, matches: shown }, note, timeoutMs);
@@ -83,14 +84,19 @@ function render(
   const shown = matches.slice(0, MAX_RESULTS);
   const truncated = end.truncated || shown.length < matches.length;
   const lines = shown.map((match) => `${shownPath(path, match.path)}:${match.line}: ${cut(match.text)}`);
-  if (lines.length === 0 && !end.timedOut) lines.push('No matches found.');
+  if (lines.length === 0 && !end.timedOut && !truncated) lines.push('No matches found.');
   lines.push(...note);
-  if (truncated)
-    lines.push(`(Only ${shown.length} lines are shown. Use a narrower pattern, path or include.)`);
+  if (truncated) lines.push(`(${endedEarly(shown.length)} Use a narrower pattern, path or include.)`);
   const metadata = { matches: shown.length, truncated: truncated || end.timedOut };
   if (!end.timedOut) return success(lines.join('\n'), metadata);
   lines.push(`(Stopped after ${timeoutMs / 1000} s. Use a simpler pattern, a smaller path or include.)`);
   return failure(lines.join('\n'), { ...metadata, timed_out: true });
+}
+
+function endedEarly(shown: number): string {
+  return shown === 0
+    ? 'The search ended before it came to a line that may be shown.'
+    : `Only ${shown} lines are shown.`;
 }
 
 function cut(text: string): string {

@@ -139,6 +139,18 @@ describe('ls', () => {
 describe('glob', () => {
   const glob = globTool(rules);
 
+  test('has as much room where a rule denies the newest files', async () => {
+    const workspace = testWorkspace();
+    for (let file = 0; file < 101; file += 1) workspace.file(`secret/${file}.ts`, '', 10);
+    workspace.file('old.ts', '', 60);
+    const hidden = async () => (path: string) => path.startsWith('secret/');
+    expect(await callTool(glob, { pattern: '**/*.ts' }, workspace.context({ hidden }))).toEqual({
+      content: 'old.ts\n(What a rule denies is left out.)',
+      is_error: false,
+      metadata: { files: 1, truncated: false },
+    });
+  });
+
   test('passes over a file that can be listed but not reached', async () => {
     const workspace = testWorkspace();
     workspace.file('a.ts', '');

@@ -54,6 +54,13 @@ function placeOf({ shown }: ResolvedPath, found: string): string {
   return shown === '.' ? found : join(shown, found);
 }
 
+/** How much is looked for so that it is enough also where a rule keeps most of it from being shown. */
+export async function roomFor(shown: number, context: ToolContext): Promise<number> {
+  return (await context.hidden()) ? Math.max(shown, mostFound) : shown;
+}
+
+const mostFound = 10_000;
+
 /** What may be shown of what was found, and a line about what may not; the line is empty where all may. */
 export async function allowedOf<Found>(
   found: readonly Found[],
