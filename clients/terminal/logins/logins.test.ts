@@ -1,7 +1,8 @@
 /** Where logins are kept. The keyring is played: a machine that runs tests seldom has one, and its person's is not for them. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { setTimeout } from 'node:timers/promises';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { testHome } from '../test-command.ts';
 import type { Keyring } from './keyring.ts';
 import { type Login, openLogins } from './logins.ts';
@@ -161,4 +162,30 @@ test('the login of an MCP server that is renewed keeps others of the same server
   ]);
   await Promise.all([logins.remove(well), logins.remove(hung)]);
   expect([await logins.read(well), await logins.read(hung)]).toEqual([null, null]);
+});
+
+test('whoever wants the login of an MCP server waits for it longer than a renewal may take', async () => {
+  const keyring = playedKeyring();
+  keyring.works = false;
+  const logins = openMcpLogins(join(testHome().home, 'data'), keyring);
+  const url = 'https://slow.example.com/mcp';
+  const [begun, renewal] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const renewed = logins.locked(url, async () => {
+    begun.resolve();
+    await renewal.promise;
+    await logins.write(url, 'renewed');
+  });
+  await begun.promise;
+  vi.useFakeTimers({ toFake: ['Date'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const found = logins.locked(url, () => logins.read(url));
+  // The lock lies there, and was looked at once.
+  await setTimeout(100);
+  vi.setSystemTime(Date.now() + (logins.holdsMs ?? 0));
+  await setTimeout(100);
+  renewal.resolve();
+  expect(await found).toBe('renewed');
+  await renewed;
+  // An authorization server may think for a while.
+  expect(logins.holdsMs).toBeGreaterThanOrEqual(20_000);
 });

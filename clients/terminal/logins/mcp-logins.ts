@@ -19,6 +19,11 @@ export interface McpLogins extends LoginKeeper {
   forget(server: string): Promise<'removed' | 'left_in_keyring'>;
 }
 
+/** A lock whose holder nobody can see counts as abandoned after 30 s. */
+const holdsMs = 25_000;
+/** Whoever waits for a renewal outlasts it, and what it has brought is kept meanwhile. */
+const marginMs = 5000;
+
 /** What the keyring calls the login to a server. */
 export function keyringName(server: string): string {
   return `mcp ${server}`;
@@ -38,9 +43,13 @@ export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring
     }
   };
   const write = (logins: Entries) => writePrivateFile(file, `${JSON.stringify({ logins }, null, 2)}\n`);
-  const alone = async <Result>(lock: string, action: () => Promise<Result>): Promise<Result> => {
+  const alone = async <Result>(
+    lock: string,
+    action: () => Promise<Result>,
+    patienceMs?: number,
+  ): Promise<Result> => {
     const { withLock } = await import('../../../server/config/config.ts');
-    return await withLock(join(dataHome, 'locks'), lock, action);
+    return await withLock(join(dataHome, 'locks'), lock, action, patienceMs);
   };
   const forget = (server: string) =>
     alone(ofAll, async () => {
@@ -51,8 +60,7 @@ export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring
       return isForgotten ? 'removed' : 'left_in_keyring';
     });
   return {
-    // Less than others wait for the lock of a server.
-    holdsMs: 8000,
+    holdsMs,
     async read(server) {
       const entry = (await read())[server];
       if (!entry || entry.secret !== null) return entry?.secret ?? null;
@@ -72,7 +80,7 @@ export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring
       await forget(server);
     },
     forget,
-    locked: (server, action) => alone(lockOf(server), action),
+    locked: (server, action) => alone(lockOf(server), action, holdsMs + marginMs),
   };
 }
 

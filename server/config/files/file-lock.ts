@@ -17,7 +17,7 @@ interface Holder {
 }
 
 /** A change takes milliseconds: who waits longer waits for something that hangs. */
-const patienceMs = 10_000;
+const usualPatienceMs = 10_000;
 /** Where nobody can see whether a process lives, because it runs elsewhere or its number may have been given away again. */
 const staleAfterMs = 30_000;
 
@@ -26,20 +26,29 @@ export class LockError extends Error {
   /** The file to remove when nobody changes anything. */
   readonly file: string;
 
-  constructor(file: string) {
+  constructor(file: string, patienceMs: number) {
     super(`Another process has held ${file} for more than ${patienceMs / 1000} seconds`);
     this.name = 'LockError';
     this.file = file;
   }
 }
 
-/** Runs the action while nobody else runs one under the same name in the same folder, which is made if need be. */
-export async function withLock<T>(folder: string, name: string, action: () => Promise<T>): Promise<T> {
+/**
+ * Runs the action while nobody else runs one under the same name in the same folder, which is made if need be.
+ *
+ * @param patienceMs - How long to wait for the others, where their actions take more than a change of a file.
+ */
+export async function withLock<T>(
+  folder: string,
+  name: string,
+  action: () => Promise<T>,
+  patienceMs: number = usualPatienceMs,
+): Promise<T> {
   await makeFolder(folder);
   const file = join(folder, `${name}.lock`);
   const token = randomUUID();
   const holder: Holder = { token, owner: nameOwner(), pid: process.pid, host: hostname() };
-  await acquire(file, holder);
+  await acquire(file, holder, patienceMs);
   try {
     return await action();
   } finally {
@@ -47,10 +56,10 @@ export async function withLock<T>(folder: string, name: string, action: () => Pr
   }
 }
 
-async function acquire(file: string, holder: Holder): Promise<void> {
+async function acquire(file: string, holder: Holder, patienceMs: number): Promise<void> {
   const deadline = Date.now() + patienceMs;
   while (!(await take(file, holder))) {
-    if (Date.now() > deadline) throw new LockError(file);
+    if (Date.now() > deadline) throw new LockError(file, patienceMs);
     await removeIfAbandoned(file, file, holder);
     // Those who wait must not come back all at once.
     await pause(1 + Math.random() * 10);

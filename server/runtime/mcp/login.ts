@@ -1,6 +1,5 @@
 /** The login that requests to a remote MCP server carry: kept, renewed once for all who wait, and made by a person. */
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AuthProvider,
   auth,
@@ -34,12 +33,6 @@ interface Renewed {
   readonly login: KeptLogin;
   readonly failure: unknown;
 }
-
-/**
- * Renewals that are still under way, by the server and the refresh token: one that is sent twice may cost the login, where
- * the authorization server gives another each time.
- */
-const underWay = new Map<string, Promise<Renewed>>();
 
 /** Where to log in, and for what, as a refusal says. */
 interface Challenge {
@@ -115,27 +108,10 @@ class KeptLoginOf implements Login {
     if (kept.tokens && kept.tokens.access_token !== refused && !isOver(kept)) return;
     const alone = this.#settings.grant === 'client_credentials';
     if (!alone && kept.tokens?.refresh_token === undefined) throw new LoginNeeded('it asks for a login');
-    const limitMs = this.#keeper.holdsMs ?? shortestHoldMs;
-    const renewal = this.#underWay(kept, limitMs, fetchFn, challenge);
-    const renewed = await within(limitMs, renewal.ended);
-    if (!renewed) {
-      this.#current = kept;
-      void renewal.ended.then((late) => this.#keepLate(kept, late)).finally(renewal.forget);
-      throw tooLate(limitMs, undefined);
-    }
-    await this.#keep(kept, renewed.login).finally(renewal.forget);
+    // A refresh token that two send may cost the login: whoever is let in next must not meet it on its way.
+    const renewed = await this.#ask(kept, this.#keeper.holdsMs ?? shortestHoldMs, fetchFn, challenge);
+    await this.#keep(kept, renewed.login);
     if (renewed.failure !== null) throw renewed.failure;
-  }
-
-  /** The renewal by the refresh token that is kept: begun now, or before by somebody who could not wait for its end. */
-  #underWay(kept: KeptLogin, limitMs: number, fetchFn: FetchLike, challenge: Challenge) {
-    const key = `${this.#url.href} ${kept.tokens?.refresh_token ?? randomBytes(24).toString('base64url')}`;
-    const ended = underWay.get(key) ?? this.#ask(kept, limitMs * 2, fetchFn, challenge);
-    underWay.set(key, ended);
-    const forget = (): void => {
-      if (underWay.get(key) === ended) underWay.delete(key);
-    };
-    return { ended, forget };
   }
 
   async #ask(
@@ -166,28 +142,6 @@ class KeptLoginOf implements Login {
     const changed = login.tokens !== kept.tokens;
     this.#current = changed ? login : kept;
     if (changed) await writeLogin(this.#keeper, this.#url, login);
-  }
-
-  /** An answer that nobody has waited for: the refresh token that was sent may be worth nothing any more. */
-  async #keepLate(kept: KeptLogin, { login }: Renewed): Promise<void> {
-    try {
-      await this.#keeper.locked(this.#url.href, async () => {
-        const now = await readLogin(this.#keeper, this.#url);
-        if (now.tokens?.refresh_token === kept.tokens?.refresh_token) await this.#keep(kept, login);
-      });
-    } catch {
-      // The next renewal says what is wrong with the keeper.
-    }
-  }
-}
-
-/** Null where it has not come by then. */
-async function within<Value>(limitMs: number, value: Promise<Value>): Promise<Value | null> {
-  const timer = new AbortController();
-  try {
-    return await Promise.race([value, sleep(limitMs, null, { signal: timer.signal })]);
-  } finally {
-    timer.abort();
   }
 }
 

@@ -24,6 +24,8 @@ export interface OauthServer {
     readonly headers: IncomingHttpHeaders;
     readonly body: string;
   }[];
+  /** How many of those requests nobody has answered or given up. */
+  readonly unanswered: (path: string) => number;
   /** What was asked of the token endpoint, in its order. */
   readonly grants: URLSearchParams[];
   /** The tokens that were taken back (RFC 7009). */
@@ -54,6 +56,7 @@ export async function startOauthServer(): Promise<OauthServer> {
   const lifetime = { seconds: 3600 };
   const pauses: OauthServer['pauses'] = { before: () => undefined, after: () => undefined };
   const asked: OauthServer['asked'] = [];
+  const open = new Set<OauthServer['asked'][number]>();
   const grants: URLSearchParams[] = [];
   const clients = new Set(['known']);
   const codes = new Map<string, Code>();
@@ -67,6 +70,8 @@ export async function startOauthServer(): Promise<OauthServer> {
     const { headers: sent } = request;
     const heard = { path: url.pathname, authorization: sent.authorization, headers: sent, body };
     asked.push(heard);
+    open.add(heard);
+    response.on('close', () => open.delete(heard));
     await pauses.before(heard);
     const answer = answers[url.pathname] ?? (() => refused('not_found', 404));
     const { status, body: said, headers = {} } = answer({ request, url, body });
@@ -176,6 +181,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     lifetime,
     pauses,
     asked,
+    unanswered: (path) => [...open].filter((heard) => heard.path === path).length,
     grants,
     takenBack,
     clients: () => clients.size - 1,
