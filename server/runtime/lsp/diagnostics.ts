@@ -30,6 +30,8 @@ export interface FileReport {
 const mostOfFile = 200;
 const mostFiles = 2000;
 const longestMessage = 500;
+/** None is longer on Linux, and what is said of files is kept by their paths. */
+const longestPath = 4096;
 
 const severities = ['error', 'error', 'warning', 'information', 'hint'] as const;
 
@@ -152,7 +154,8 @@ function sorted(diagnostics: readonly Diagnostic[]): readonly Diagnostic[] {
 export function pathOf(uri: string | undefined): string | null {
   if (!uri?.startsWith('file:')) return null;
   try {
-    return fileURLToPath(uri);
+    const path = fileURLToPath(uri);
+    return path.length > longestPath ? null : path;
   } catch {
     // An address of another machine, or none at all.
     return null;

@@ -158,6 +158,17 @@ test('what one has answered is not held for as long as it runs', async () => {
   expect(heldBytes() - before).toBeLessThan(20 * 1024 ** 2);
 });
 
+test('what one names is no longer than a path, whatever it is called there', async () => {
+  const bench = smallBench('long', { times: { requestMs: 30_000, judgeMs: 8000, startWaitMs: 8000 } });
+  await bench.note('a.x', 'right\n');
+  const note = await bench.note('a.x', 'a name that is wrong\n');
+  expect(note).toContain('a.x has 1 error');
+  expect(note.length).toBeLessThan(1000);
+  const { content } = await bench.call('references', { file_path: 'a.x', symbol: 'name' });
+  expect(content).toMatch(/^5 references:\na\.x:1:1: a name that is wrong\n/);
+  expect(content.length).toBeLessThan(10_000);
+});
+
 test('one that never says anything is told of once, and soon waited for no more', async () => {
   const bench = smallBench('silent', { times: { judgeMs: 5000, startWaitMs: 5000 } });
   await ready(bench);

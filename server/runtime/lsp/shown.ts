@@ -3,9 +3,13 @@ import { relative } from 'node:path';
 import type { Diagnostic, FileReport } from './diagnostics.ts';
 import { isInside } from './server-choice.ts';
 
+/** What a server names need be no path. */
+const longestPath = 1000;
+
 /** Relative inside the workspace, absolute elsewhere. */
 export function shownPath(path: string, workspacePath: string): string {
-  return isInside(workspacePath, path) ? relative(workspacePath, path) || '.' : path;
+  const shown = isInside(workspacePath, path) ? relative(workspacePath, path) || '.' : path;
+  return shown.length > longestPath ? `${shown.slice(0, longestPath)}…` : shown;
 }
 
 /** One line for each, the worst first, at most so many. */

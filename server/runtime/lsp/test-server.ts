@@ -11,6 +11,8 @@ const [mode = 'good', notes = ''] = process.argv.slice(2);
 const isAsked = mode.startsWith('asked');
 const documents = new Map<string, string>();
 let latest = { uri: '', asked: 0 };
+/** A name that no file can have. */
+const endless = 'long'.repeat(500_000);
 
 interface Message {
   readonly id?: number;
@@ -79,6 +81,9 @@ function answer({ id, method, params }: Message): void {
       result: [
         { uri, range },
         { uri: 'file:///usr/lib/other.x', range },
+        ...(mode === 'long'
+          ? [`${uri}/`, 'file:///', 'zip:/'].map((start) => ({ uri: start + endless, range }))
+          : []),
         // As much as the references in a large project.
         ...(mode === 'vast' ? Array.from({ length: 10_000 }, () => ({ uri, range })) : []),
       ],
@@ -114,6 +119,7 @@ function changed(params: Message['params']): void {
   } else if (mode === 'explore') publish(uri, version, explored());
   else if (mode === 'environment') publish(uri, version, environment());
   else publish(uri, mode === 'unversioned' ? undefined : version, content);
+  if (mode === 'long') publish(`${uri}/${endless}`, undefined, content);
   if (mode === 'elsewhere') publish(uri.replace(/[^/]*$/, 'other.x'), undefined, content);
 }
 
