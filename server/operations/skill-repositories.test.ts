@@ -1,5 +1,7 @@
 /** Git repositories of skills over HTTP, against a real git server: fetched, shown, applied, and refused where they are hostile. */
+import { readdirSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import {
@@ -552,6 +554,47 @@ test('a name that leads to a private place by then is not asked', async () => {
   await outbound.close();
 });
 
+test.skipIf(process.platform !== 'linux')(
+  'the arguments of git, which every user of the machine can read, let nobody through the relay',
+  async () => {
+    const house = await repository();
+    await house.commit({ 'seen/SKILL.md': skill('seen') });
+    const { id } = await add({ url: house.url });
+    const fetching = Promise.withResolvers<ServerResponse>();
+    git.answer = ({ method }, response) => {
+      if (method !== 'POST') return false;
+      fetching.resolve(response);
+      return true;
+    };
+    const sync = synced(id);
+    const response = await fetching.promise;
+    git.answer = null;
+    const seen = relaysInArguments();
+    expect(seen).not.toEqual([]);
+    for (const relay of seen)
+      expect((await fetch(`${relay}/info/refs?service=git-upload-pack`)).status).toBe(404);
+    response.writeHead(500).end();
+    expect((await sync).error).toContain('500');
+  },
+);
+
+/** The addresses that git, and what it has started, were given when they were started. */
+function relaysInArguments(): string[] {
+  const of = (pid: string, what: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/${what}`, 'utf8').split('\0');
+    } catch {
+      // It has ended meanwhile, or is somebody else's.
+      return [];
+    }
+  };
+  const ours = readdirSync('/proc').filter((pid) =>
+    of(pid, 'environ').some((variable) => variable.startsWith(`GIT_DIR=${scratch()}`)),
+  );
+  const words = ours.flatMap((pid) => of(pid, 'cmdline'));
+  return [...new Set(words.filter((word) => word.startsWith('http://127.0.0.1:')))];
+}
+
 test('no more comes through than was agreed, and nobody else is let through', async () => {
   const house = await repository();
   await house.commit({ 'big/SKILL.md': skill('big') });
@@ -559,11 +602,14 @@ test('no more comes through than was agreed, and nobody else is let through', as
   const limits = { mostBytes: 10, signal: AbortSignal.timeout(20_000) };
   const relay = await openRelay({ ...wanted, url: house.url }, outbound.fetchFor('account'), limits);
   const list = '/info/refs?service=git-upload-pack';
-  for (const stray of ['/', list, `/${'0'.repeat(48)}${list}`, '/git-upload-pack'])
-    expect((await fetch(new URL(stray, relay.url))).status, stray).toBe(404);
-  expect((await fetch(`${relay.url}/HEAD`)).status).toBe(404);
+  const [name = '', secret = ''] = relay.header.split(': ');
+  const headers = { [name]: secret };
+  for (const stray of ['/', list, '/git-upload-pack', '/repository/HEAD'])
+    expect((await fetch(new URL(stray, relay.url), { headers })).status, stray).toBe(404);
+  for (const wrong of [{}, { [name]: '0'.repeat(48) }])
+    expect((await fetch(`${relay.url}${list}`, { headers: wrong })).status).toBe(404);
   expect(relay.fault()).toBeNull();
-  await expect(fetch(`${relay.url}${list}`).then((answer) => answer.text())).rejects.toThrow();
+  await expect(fetch(`${relay.url}${list}`, { headers }).then((answer) => answer.text())).rejects.toThrow();
   expect(relay.fault()).toContain('more than');
   await relay.close();
   await outbound.close();

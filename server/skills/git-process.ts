@@ -1,5 +1,5 @@
 /** Runs git in a scratch folder: nothing of the machine's settings, no prompt, no hook, no shell, and bounds on all of it. */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { findExecutable, limitingPrefix, startGroup } from '../runtime/runtime.ts';
@@ -14,6 +14,8 @@ export interface Git {
     args: readonly string[],
     options: { readonly signal: AbortSignal; readonly input?: string; onOutput(piece: Buffer): void },
   ): Promise<void>;
+  /** A header of all its requests, which its arguments would tell every user of the machine. The repository must be there. */
+  sendAlong(header: string): Promise<void>;
   remove(): Promise<void>;
 }
 
@@ -119,6 +121,7 @@ export async function openGit(program: string, directory: string, owner: string)
         await group.endCertainly();
       }
     },
+    sendAlong: (header) => appendFile(join(repository, 'config'), `[http]\n\textraHeader = ${header}\n`),
     remove: () => rm(folder, { recursive: true, force: true, maxRetries: 5 }),
   };
 }

@@ -11,8 +11,10 @@ import { pipeline } from 'node:stream/promises';
 import { type OutboundFetch, outboundErrorIn, outboundSentence } from '../outbound/outbound.ts';
 
 export interface GitRelay {
-  /** What git is to fetch from; nobody else knows it. */
+  /** What git is to fetch from: every user of the machine can read it in the arguments of git. */
   readonly url: string;
+  /** The header that opens it; nobody but git knows it. */
+  readonly header: string;
   /** Why the server could not be asked, or what is wrong with its answer; null where nothing was. */
   fault(): string | null;
   close(): Promise<void>;
@@ -47,6 +49,10 @@ const pack: Asked = {
   path: '/git-upload-pack',
   type: 'application/x-git-upload-pack-result',
 };
+
+const repositoryPath = '/repository';
+/** What git sends along with each of its requests. */
+const opener = 'x-service-relay';
 
 const passed = ['accept', 'content-type', 'content-encoding', 'git-protocol', 'user-agent'];
 
@@ -93,9 +99,9 @@ export async function openRelay(
   };
   const server = createServer((request, response) => {
     const asked = [list, pack].find(
-      ({ method, path }) => request.method === method && request.url === `/${secret}${path}`,
+      ({ method, path }) => request.method === method && request.url === `${repositoryPath}${path}`,
     );
-    if (!asked) return void response.writeHead(404).end();
+    if (!asked || request.headers[opener] !== secret) return void response.writeHead(404).end();
     relay(asked, request, response).catch((error: unknown) => {
       fault ??= error instanceof RelayFault ? error.message : sentenceOf(error);
       // git is told nothing that would have it ask for a password.
@@ -108,7 +114,8 @@ export async function openRelay(
   });
   const { port } = server.address() as AddressInfo; // it listens at a port
   return {
-    url: `http://127.0.0.1:${port}/${secret}`,
+    url: `http://127.0.0.1:${port}${repositoryPath}`,
+    header: `${opener}: ${secret}`,
     fault: () => fault,
     close: () =>
       new Promise((resolve) => {

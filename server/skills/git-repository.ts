@@ -72,6 +72,7 @@ async function fetchCommit(
   const source = wanted.pinnedCommit ?? wanted.ref ?? 'HEAD';
   const words = ['fetch', '--quiet', '--depth=1', '--no-tags', '--no-write-fetch-head'];
   try {
+    await git.sendAlong(relay.header);
     await plainly(git, [...words, '--', relay.url, `+${source}:${fetched}`], signal);
   } catch (error) {
     throw asFault(error, relay, wanted);
