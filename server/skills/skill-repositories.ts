@@ -213,8 +213,7 @@ async function fetchOne(
     const found = await foundIn(parts, claimed, signal);
     over.abort();
     await renewing;
-    // Whoever else looks fetches it again at once.
-    if (ending.aborted) await records.renewSync(claimed, 0);
+    if (ending.aborted) await records.giveSyncBack(claimed);
     else if (!lost.signal.aborted) await records.endSync(claimed, found);
   } finally {
     over.abort();

@@ -51,6 +51,8 @@ export interface SkillRepositories {
   claimSync(claimer: SyncClaimer): Promise<ClaimedSync | null>;
   /** False where it is the process's no more. */
   renewSync(claimed: ClaimedSync, until: number): Promise<boolean>;
+  /** Whoever looks next fetches it: the process has not ended by it. */
+  giveSyncBack(claimed: ClaimedSync): Promise<void>;
   /** Keeps what was found, unless it is the process's no more. */
   endSync(claimed: ClaimedSync, found: FoundRepository | { readonly error: string }): Promise<void>;
   /** Null where nothing is proposed. Throws `not_found`. */
@@ -149,6 +151,12 @@ export function skillRepositoryStore({ database, clock, cursors }: StoreParts): 
       change(
         async (sql) => (await repositoryRows(sql).where({ id, claim: mine }).update({ claimed_until })) === 1,
       ),
+    giveSyncBack: ({ id, claim: mine }) =>
+      change(async (sql) => {
+        await repositoryRows(sql)
+          .where({ id, claim: mine })
+          .update({ claim: null, claimed_by: null, claimed_until: null, claims: sql.raw('claims - 1') });
+      }),
     endSync: ({ id, claim: mine }, found) =>
       change(async (sql) => {
         const row = await repositoryRows(sql).where({ id, claim: mine }).forUpdate().first();
