@@ -5,13 +5,13 @@ import { createSealing } from '../identity/identity.ts';
 import { newId } from '../ids.ts';
 import { createLog } from '../log.ts';
 import { describeStores, newAccount } from '../store/test-stores.ts';
-import { keptLogins, sealLogin } from './login-keeper.ts';
+import { keptLogins, type LoginRecords, sealLogin } from './login-keeper.ts';
 
 describeStores('A login to an MCP server', (store, { clock, sql }) => {
   const url = 'https://mcp.example.com/mcp';
 
-  /** Of somebody who has logged in. */
-  async function connected() {
+  /** Of somebody who has logged in; `logins` takes the place of some of what the store does. */
+  async function connected(logins: Partial<LoginRecords> = {}) {
     const reach = await newAccount(store());
     const serverId = newId('mcpServer');
     const owner = { scope: 'user' as const, organizationId: null, workspaceId: null };
@@ -26,7 +26,7 @@ describeStores('A login to an MCP server', (store, { clock, sql }) => {
     await store().mcpLogins.take(attempt.stateHash);
     expect(await store().mcpLogins.connect(attempt, sealed)).toBe(true);
     const parts = {
-      logins: store().mcpLogins,
+      logins: { ...store().mcpLogins, ...logins },
       sealing,
       apart: store().keptRequests.apart,
       clock,
@@ -47,6 +47,19 @@ describeStores('A login to an MCP server', (store, { clock, sql }) => {
       await keeper.write(url, 'new');
     });
     expect(await keeper.read(url)).toBe('new');
+  });
+
+  it('is held no longer by whoever could not read it once it was theirs', async () => {
+    let looked = 0;
+    const { keeper } = await connected({
+      async find(...whose) {
+        looked += 1;
+        if (looked === 2) throw new Error('connect ECONNREFUSED 10.0.0.7:5432');
+        return await store().mcpLogins.find(...whose);
+      },
+    });
+    await expect(keeper.locked(url, async () => 'renewed')).rejects.toThrow('ECONNREFUSED');
+    expect(await keeper.locked(url, () => keeper.read(url))).toBe('old');
   });
 
   it('is renewed for good, also where what it was renewed for is undone', async () => {

@@ -106,11 +106,13 @@ export function keptLogins(parts: KeeperParts, serverId: string, userId: string)
 
   async function alone<Result>(url: string, action: () => Promise<Result>): Promise<Result> {
     const giveUp = performance.now() + claimMs;
-    while (await found(url)) {
+    for (let known = await found(url); known; known = await found(url)) {
       if (await logins.claim(serverId, userId, clock.now().getTime() + claimMs)) {
-        // What was renewed while we waited is read anew by the action.
-        held = await found(url);
+        // What cannot be read now must not be kept from others for as long as a renewal may take.
+        held = known;
         try {
+          // What was renewed while we waited is read anew by the action.
+          held = await found(url);
           return await action();
         } finally {
           if (held) await logins.release(serverId, userId, held.revision, null);
