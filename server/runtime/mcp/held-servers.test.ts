@@ -41,6 +41,16 @@ test('a server of the settings that works is ended for nobody: other workspaces 
   expect(await mcp.tools(other)).toHaveLength(1);
 });
 
+test('one that somebody waits for while it connects goes after those that nobody uses, though it is older', async () => {
+  const mcp = testMcp({ late: hostile('late'), well: hostile('well') }, {}, {}, { most: 2 });
+  const [one, other, third] = [newPlace(), newPlace(), newPlace()];
+  const connecting = mcp.connect('late', one);
+  await mcp.connect('well', other);
+  await mcp.connect('well', third);
+  expect((await connecting)?.listing?.tools).toHaveLength(1);
+  expect(mcp.states(other).find(({ name }) => name === 'well')?.state).toBe('idle');
+});
+
 test('of a server that nobody uses any more, what it offered is not held', async () => {
   const place = { workspacePath: testWorkspace() };
   const mcp = testMcp({ idle: hostile('well') }, {}, { idleMs: 50 });
@@ -52,6 +62,10 @@ test('of a server that nobody uses any more, what it offered is not held', async
   await expect.poll(isHeld).toBe(false);
   expect(mcp.states(place)).toEqual([{ name: 'idle', state: 'idle', detail: null }]);
 });
+
+function newPlace() {
+  return { workspacePath: testWorkspace() };
+}
 
 function processesIn(file: string): number[] {
   return readFileSync(file, 'utf8').trim().split('\n').map(Number);

@@ -59,7 +59,9 @@ export class HeldServers<Facts extends Known> {
 
   #makeRoom(): boolean {
     if (this.#held.size < this.#most) return true;
-    const free = [...this.#held].find(([, { server }]) => !server.busy);
+    const unused = [...this.#held].filter(([, { server }]) => !server.busy);
+    // One that is being connected to gives way all the same: those that never answer would fill all places.
+    const free = unused.find(([, { server }]) => !server.connecting) ?? unused[0];
     if (!free) return false;
     this.#held.delete(free[0]);
     void free[1].server.close();

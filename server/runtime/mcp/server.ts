@@ -126,6 +126,11 @@ export class ConnectedServer {
     return this.#calls.size + this.#requests > 0;
   }
 
+  /** Whether somebody may wait for it to be there. */
+  get connecting(): boolean {
+    return this.#connecting !== null;
+  }
+
   /** What it offers; null while it is not connected. */
   get listing(): Listing | null {
     return this.#link ? this.#listing : null;

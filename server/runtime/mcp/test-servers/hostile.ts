@@ -57,6 +57,7 @@ function initialize(id: number | string): void {
     'huge-line': () => void process.stdout.write('x'.repeat(20 * 1024 ** 2)),
     'crowded-line': () => welcome(Array.from({ length: 600_000 }, () => ({}))),
     floods: flood,
+    late: () => void setTimeout(welcome, 2000),
   };
   if (deed === 'garbage')
     process.stdout.write(`${'no json at all\n'.repeat(1000)}{"json": "but no message"}\n`);
