@@ -96,7 +96,7 @@ export const listSkillFiles: Handler<'listSkillFiles'> = async ({ principal, pat
     return { status: 200, body: { data, truncated: false } };
   }
   if (one.folder === null) return { status: 200, body: { data: [], truncated: false } };
-  const { files, truncated } = await services.runtime.listSkillFolder(one.folder);
+  const { files, truncated } = services.runtime.listSkillFolder(one.folder);
   return { status: 200, body: { data: files.map((file) => ({ ...file, sha256: null })), truncated } };
 };
 

@@ -174,9 +174,10 @@ export interface Runtime extends AskedModels {
   /** The skills that somebody's runs in a workspace find, those that are off or broken among them. */
   skillsOf(asker: Asker): Promise<readonly FoundSkill[]>;
   /** The files of such a skill. */
-  listSkillFolder(
-    folder: string,
-  ): Promise<{ readonly files: readonly FoundSkillFile[]; readonly truncated: boolean }>;
+  listSkillFolder(folder: string): {
+    readonly files: readonly FoundSkillFile[];
+    readonly truncated: boolean;
+  };
   /** Takes up the settings as they stand now, for what is listed; runs do so by themselves. */
   refresh(): Promise<void>;
   /** From now on many people share this runtime: see `shared`. The demonstration answers only when it is named. */

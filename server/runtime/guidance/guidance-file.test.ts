@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { markdownFiles } from '../context/markdown-files.ts';
+import { listSkillFolder } from '../skills/skill-tool.ts';
 import { testFolder } from '../test-conversation.ts';
 import { readGuidance } from './guidance-file.ts';
 
@@ -69,6 +70,25 @@ test('a folder tells no names where a link to elsewhere is put in its place mean
   expect(names.flat().filter((name) => name.endsWith('other.md'))).toEqual([]);
   expect(await markdownFiles(folder, project)).toEqual([join(folder, 'key.md')]);
 });
+
+test.each([
+  ['it', '.'],
+  ['a folder in it', 'more'],
+])(
+  'a skill tells no files where a link to elsewhere is put in the place of %s meanwhile',
+  async (_what, exchanged) => {
+    const { project, secret } = await projectBesideSecret();
+    const folder = join(project, 'notes');
+    await mkdir(join(folder, 'more'));
+    await writeFile(join(folder, 'more/one.md'), 'one');
+    const looks = await lookWhileExchanged(join(folder, exchanged), secret, async () => {
+      const { files } = listSkillFolder(folder);
+      return files.map(({ path }) => path);
+    });
+    expect(looks.flat().filter((path) => path.endsWith('other.md'))).toEqual([]);
+    expect(listSkillFolder(folder).files.map(({ path }) => path)).toEqual(['key.md', 'more/one.md']);
+  },
+);
 
 test('a link that leads out of the project does not tell which files are there', async () => {
   const { project, secret } = await projectBesideSecret();
