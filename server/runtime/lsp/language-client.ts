@@ -30,6 +30,8 @@ export interface LanguageClient {
   optionsOf(method: string): unknown;
   /** Asks; rejects with LanguageServerFailure when the answer is an error or does not come in time. */
   request(method: string, params: object, limits: RequestLimits): Promise<unknown>;
+  /** Whether an answer of it is waited for. */
+  readonly busy: boolean;
   /** Tells it what has changed on disk since it was last asked. */
   refresh(): Promise<void>;
   /** Commands that it carries out. */
@@ -161,6 +163,9 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
       supports: (method) => registrations.has(method) || supported(capabilities, method),
       optionsOf: (method) => registrations.optionsOf(method) ?? providerOf(capabilities, method),
       request,
+      get busy() {
+        return waiting.size > 0;
+      },
       async refresh() {
         const changes = await look();
         for (const { path, type } of changes) if (type === 3) reports.delete(path);

@@ -54,6 +54,8 @@ export interface LanguageServer {
   readonly root: string;
   /** When it was last used, by `performance.now()`. */
   readonly lastUsed: number;
+  /** Whether somebody waits for it. */
+  readonly busy: boolean;
   /** Starts it if need be. Rejects with LanguageServerFailure. */
   use(): Promise<LanguageClient>;
   /** What the model was told of the server since it was last ready: once is enough. */
@@ -144,6 +146,9 @@ export function createLanguageServer(
     told,
     get lastUsed() {
       return lastUsed;
+    },
+    get busy() {
+      return starting !== null || (client?.busy ?? false);
     },
     async use() {
       lastUsed = performance.now();

@@ -5,7 +5,7 @@ import { noteOfChange } from './change-note.ts';
 import { type LspTimes, usualTimes } from './language-server.ts';
 import { sampleFiles } from './sample-files.ts';
 import { automaticServers, namedServers, type ServerDefinition, startsUnnamed } from './server-choice.ts';
-import { createServerPool } from './server-pool.ts';
+import { createServerPool, mostServers } from './server-pool.ts';
 import { definitionTool } from './tools/definition.ts';
 import { diagnosticsTool } from './tools/diagnostics.ts';
 import { referencesTool } from './tools/references.ts';
@@ -13,16 +13,21 @@ import type { LspToolParts } from './tools/server-use.ts';
 import { symbolsTool } from './tools/symbols.ts';
 
 /** Builds the extension; no server is started before a file is touched that it reads. */
-export function createLsp(parts: ExtensionParts, times: LspTimes = usualTimes): Extension {
+export function createLsp(
+  parts: ExtensionParts,
+  times: LspTimes = usualTimes,
+  most: number = mostServers,
+): Extension {
   const { expand, log } = parts;
   let settings = parts.first;
-  const pool = createServerPool(() => settings, {
+  const started = {
     expand,
     sandbox: () => (settings.shared ? parts.sandbox : null),
     traced: () => settings.config.options?.debug_lsp ?? false,
     times,
     log,
-  });
+  };
+  const pool = createServerPool(() => settings, started, most);
   const toolParts: LspToolParts = {
     ...pool,
     describe: (workspacePath) => describe(settings, workspacePath),

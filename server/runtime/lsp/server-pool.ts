@@ -4,8 +4,8 @@ import type { ExtensionSettings } from '../extension.ts';
 import { createLanguageServer, type LanguageServer, type ServerParts } from './language-server.ts';
 import { automaticServers, type ChosenServer, namedServers, serversFor } from './server-choice.ts';
 
-/** More at once would fill the machine; the one longest unused ends then. */
-const mostServers = 24;
+/** More at once would fill the machine. */
+export const mostServers = 24;
 
 export interface ServerPool {
   /** The servers for a file, in order; none is started by this. */
@@ -17,8 +17,12 @@ export interface ServerPool {
   close(): Promise<void>;
 }
 
-/** Builds the pool; `settings` are asked anew at each use. */
-export function createServerPool(settings: () => ExtensionSettings, parts: ServerParts): ServerPool {
+/** Builds the pool of so many at most; `settings` are asked anew at each use. */
+export function createServerPool(
+  settings: () => ExtensionSettings,
+  parts: ServerParts,
+  most: number,
+): ServerPool {
   const servers = new Map<string, LanguageServer>();
   let closed = false;
 
@@ -40,22 +44,24 @@ export function createServerPool(settings: () => ExtensionSettings, parts: Serve
     if (present) void end(key, present, false);
     const made = createLanguageServer(definition, { workspacePath, root }, parts);
     servers.set(key, made);
-    makeRoom(made);
     return made;
   };
 
-  const makeRoom = (made: LanguageServer) => {
-    if (servers.size <= mostServers) return;
-    const others = [...servers].filter(([, server]) => server !== made);
-    const [oldest] = others.sort(([, one], [, other]) => one.lastUsed - other.lastUsed);
-    if (oldest) void end(...oldest, true);
+  const makeRoom = (wanted: readonly LanguageServer[]) => {
+    if (servers.size <= most) return;
+    const others = inTheirOrder([...servers.values()]).filter((server) => !wanted.includes(server));
+    const excess = new Set(others.slice(0, servers.size - most));
+    for (const [key, server] of [...servers]) if (excess.has(server)) void end(key, server, true);
   };
 
   return {
     serversFor(path, workspacePath) {
       if (closed) return [];
       const { config, shared } = settings();
-      return serversFor(path, workspacePath, config, shared).map((chosen) => serverOf(chosen, workspacePath));
+      const chosen = serversFor(path, workspacePath, config, shared);
+      const wanted = chosen.map((one) => serverOf(one, workspacePath));
+      makeRoom(wanted);
+      return wanted;
     },
     known: (workspacePath) =>
       [...servers.values()].filter((server) => server.workspacePath === workspacePath),
@@ -71,4 +77,29 @@ export function createServerPool(settings: () => ExtensionSettings, parts: Serve
       await Promise.all(ending);
     },
   };
+}
+
+/**
+ * Which of them ends first where there are too many: what has no process, then what nobody waits for, of the workspace
+ * that has the most; the one longest unused. So a workspace of many projects makes room for itself, and not at the cost
+ * of others.
+ */
+function inTheirOrder(servers: readonly LanguageServer[]): readonly LanguageServer[] {
+  const counts = new Map<string, number>();
+  for (const { workspacePath } of servers) counts.set(workspacePath, (counts.get(workspacePath) ?? 0) + 1);
+  const rank = (server: LanguageServer) => [
+    Number(['ready', 'starting'].includes(server.state().state)),
+    Number(server.busy),
+    -(counts.get(server.workspacePath) ?? 0),
+    server.lastUsed,
+  ];
+  return servers
+    .map((server) => ({ server, rank: rank(server) }))
+    .sort((one, other) => compared(one.rank, other.rank))
+    .map(({ server }) => server);
+}
+
+/** By the first number that differs. */
+function compared(one: readonly number[], other: readonly number[]): number {
+  return one.map((number, at) => number - (other[at] ?? 0)).find((difference) => difference !== 0) ?? 0;
 }

@@ -43,7 +43,7 @@ export interface LspBench {
 }
 
 /** Short enough for tests, long enough for a machine that is busy. */
-const shortTimes: LspTimes = {
+export const shortTimes: LspTimes = {
   ...usualTimes,
   startWaitMs: 8000,
   judgeMs: 20_000,
