@@ -2,6 +2,7 @@
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { keepNewest } from '../../keep-newest.ts';
 import { itemsOf, memberOf, textOf } from './server-requests.ts';
+import { startOf } from './start-of-text.ts';
 
 /** Something that a language server says about a place in a file. */
 export interface Diagnostic {
@@ -170,8 +171,7 @@ export function uriOf(path: string): string {
 /** One line, of bounded length: it goes to the model. */
 function oneLine(text: string, longest = longestMessage): string {
   // It may have megabytes, of which one line is shown.
-  const line = text
-    .slice(0, longest * 10)
+  const line = startOf(text, longest * 10)
     .replace(/\s+/g, ' ')
     .trim();
   return line.length > longest ? `${line.slice(0, longest)}…` : line;

@@ -1,6 +1,7 @@
 /** Why a language server is of no use now. */
 
 import { memberOf } from './server-requests.ts';
+import { startOf } from './start-of-text.ts';
 
 /** Its message is for the model and for people. */
 export class LanguageServerFailure extends Error {
@@ -29,5 +30,6 @@ export class LanguageServerRefusal extends LanguageServerFailure {
 
 /** What an error says, in a line. */
 export function reasonOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ').slice(0, 300);
+  const said = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ');
+  return startOf(said, 300);
 }

@@ -158,6 +158,15 @@ test('what one has answered is not held for as long as it runs', async () => {
   expect(heldBytes() - before).toBeLessThan(20 * 1024 ** 2);
 });
 
+test('of what one says of files no more is held than is shown', async () => {
+  const bench = smallBench('wordy');
+  for (let number = 0; number < 30; number += 1) bench.workspace.file(`a.x-${number}`, '');
+  const before = heldBytes();
+  await bench.note('a.x', 'right\n');
+  await untilTold(bench, {}, 'a.x-29 has 1 error');
+  expect(heldBytes() - before).toBeLessThan(20 * 1024 ** 2);
+});
+
 test('what one names is no longer than a path, whatever it is called there', async () => {
   const bench = smallBench('long', { times: { requestMs: 30_000, judgeMs: 8000, startWaitMs: 8000 } });
   await bench.note('a.x', 'right\n');

@@ -119,6 +119,9 @@ function changed(params: Message['params']): void {
   } else if (mode === 'explore') publish(uri, version, explored());
   else if (mode === 'environment') publish(uri, version, environment());
   else publish(uri, mode === 'unversioned' ? undefined : version, content);
+  if (mode === 'wordy')
+    for (let number = 0; number < 30; number += 1)
+      publish(`${uri}-${number}`, undefined, `${'word'.repeat(500_000)} is wrong`);
   if (mode === 'long') publish(`${uri}/${endless}`, undefined, content);
   if (mode === 'elsewhere') publish(uri.replace(/[^/]*$/, 'other.x'), undefined, content);
 }
