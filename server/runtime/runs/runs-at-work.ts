@@ -139,8 +139,15 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   };
 
   /** What an agent leaves at work nobody could ask for, nor end: its session is not the one that a person looks at. */
+  const leavingNothing = async (runId: string, run: () => Promise<void>) => {
+    try {
+      await run();
+    } finally {
+      await parts.endCommandsOf(runId);
+    }
+  };
   const toEnd = ({ trigger }: Pick<Query, 'trigger'>, runId: string, run: () => Promise<void>) =>
-    trigger === 'agent' ? run().finally(() => parts.endCommandsOf(runId)) : run();
+    trigger === 'agent' ? leavingNothing(runId, run) : run();
 
   const start = async (runId: string, query: Query): Promise<StartedRun> => {
     if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
