@@ -11,6 +11,8 @@ import { ParseFailure } from './parsing/parse-failure.ts';
 import { parserOf } from './parsing/parse-names.ts';
 import type { ParsedDocument } from './parsing/parsed-document.ts';
 import type { Parsers } from './parsing/parsers.ts';
+import { isPassing } from './patience.ts';
+import { patientEmbedder } from './patient-embedder.ts';
 
 export interface IngestDocumentOptions<Item extends IngestedItem> extends SourceOptions {
   readonly records: Pick<IngestionRecords<Item>, 'vectorsOf' | 'reach' | 'publish'>;
@@ -92,25 +94,23 @@ async function read<Item extends IngestedItem>(
 /** So many passages become vectors, and rows, together. */
 const batch = 32;
 
-/** Answers with what made the vectors; null where there are none. */
+/**
+ * Answers with what made the vectors; null where not all have one. Those that are made are paid for: where the embedder is
+ * away they are kept, and the background makes what is missing.
+ */
 async function stage<Item extends IngestedItem>(
   item: Item,
   chunks: readonly Chunk[],
   options: IngestDocumentOptions<Item>,
   signal: AbortSignal,
 ): Promise<string | null> {
-  const embedder = await embedderFor(item, options);
+  let embedder = await embedderFor(item, options);
   const { corpusId, documentId, generation } = item;
   for (let at = 0; at < chunks.length; at += batch) {
     signal.throwIfAborted();
     const part = chunks.slice(at, at + batch);
-    const vectors = embedder && { embedder: embedder.identity, vectors: await embed(embedder, part, signal) };
-    const refused = vectors?.vectors.filter((vector) => vector === null).length ?? 0;
-    if (refused > 0)
-      options.log.warn(
-        { document: documentId, passages: refused },
-        'the embedder refuses passages: they are found by their words alone',
-      );
+    const vectors = embedder && (await vectorsOf(embedder, part, item, options, signal));
+    if (!vectors) embedder = null;
     await options.chunks.stage(item, { corpusId, documentId, generation }, part, vectors);
   }
   return embedder?.identity ?? null;
@@ -127,18 +127,29 @@ async function embedderFor<Item extends IngestedItem>(
   const { embedder } = await currentEmbedder(item);
   if (!embedder) return null;
   const present = await records.vectorsOf(item);
-  return present.empty || present.embedder === embedder.identity ? embedder : null;
+  return present.empty || present.embedder === embedder.identity ? patientEmbedder(embedder) : null;
 }
 
-async function embed(
+/** Null where the embedder is away. */
+async function vectorsOf<Item extends IngestedItem>(
   embedder: Embedder,
   chunks: readonly Chunk[],
+  { documentId: document }: Item,
+  { log }: IngestDocumentOptions<Item>,
   signal: AbortSignal,
-): Promise<(Float32Array | null)[]> {
+): Promise<Parameters<StagedChunks['stage']>[3]> {
   try {
-    return await embedTexts(embedder, chunks.map(embeddedText), signal);
+    const vectors = await embedTexts(embedder, chunks.map(embeddedText), signal);
+    const passages = vectors.filter((vector) => vector === null).length;
+    if (passages > 0)
+      log.warn({ document, passages }, 'the embedder refuses passages: they are found by their words alone');
+    return { embedder: embedder.identity, vectors };
   } catch (error) {
     signal.throwIfAborted();
+    if (isPassing(error)) {
+      log.warn({ err: error, document }, 'the embedder is away: passages are embedded in the background');
+      return null;
+    }
     if (error instanceof Problem && error.code === 'quota_exceeded') refuseUsedUp(error);
     throw new PassingFailure(
       'embedder_failed',

@@ -35,6 +35,7 @@ export type ProviderEmbedderOptions = {
 export function createProviderEmbedder(options: ProviderEmbedderOptions): Embedder {
   const { choice, batchSize, model, payer, pauseMs = 500 } = options;
   const { identity, dimensions } = choice;
+  const patience = { pausesMs: [pauseMs, pauseMs * 3, pauseMs * 9] };
 
   const once = async (texts: readonly string[], signal: AbortSignal) => {
     const call = await payer?.begin(model.name);
@@ -54,7 +55,7 @@ export function createProviderEmbedder(options: ProviderEmbedderOptions): Embedd
         signal.throwIfAborted();
         // Vendors refuse texts without anything in them.
         const batch = texts.slice(from, from + batchSize).map((text) => text || ' ');
-        const answer = await patiently(() => once(batch, signal), { mostTries: 4, pauseMs }, signal);
+        const answer = await patiently(() => once(batch, signal), patience, signal);
         for (const numbers of answer) vectors.push(normalized(numbers, choice));
       }
       return vectors;

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Log } from '../log.ts';
 import { embedTexts } from './embed-texts.ts';
 import { type EmbedderAtHand, type EmbeddingPayer, embeddedText } from './embedder.ts';
+import { patientEmbedder } from './patient-embedder.ts';
 
 /** A corpus that this process is at; `Spender` is who pays, as the store has it. */
 export type TakenCorpus<Spender> = {
@@ -153,12 +154,13 @@ async function embedAll<Spender>(
 ): Promise<boolean> {
   const atHand = await named(taken.identity, payerOf(taken.spender));
   if (!atHand.embedder) throw new Error(atHand.reason);
+  const embedder = patientEmbedder(atHand.embedder);
   for (let after = 0; ; ) {
     signal.throwIfAborted();
     const passages = await queue.bare(taken, after, passagesAtOnce);
     const last = passages.at(-1);
     if (last) {
-      const vectors = await embedTexts(atHand.embedder, passages.map(embeddedText), signal);
+      const vectors = await embedTexts(embedder, passages.map(embeddedText), signal);
       const written = passages.map(({ number }, at) => ({ number, vector: vectors[at] ?? null }));
       tellRefused(written, taken, log);
       if (!(await queue.write(taken, written))) return false;

@@ -41,7 +41,7 @@ export type RerankerOptions = {
 
 /** Nobody waits longer for an order that the search can do without. */
 const usualLimitMs = 30_000;
-const patience = { mostTries: 2, pauseMs: 500 };
+const patience = { pausesMs: [500] };
 
 /** What keeps the caller from asking at all is no fault of the model. */
 const refusals: ReadonlySet<string> = new Set(['quota_exceeded', 'role_required', 'not_found']);

@@ -1,9 +1,10 @@
 /** Jobs that take documents in, as processes work on them: the same on both engines, with the loop that does the work. */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { Embedder } from '../knowledge/embedder.ts';
-import { createParsers, type Ingestion, startIngestion } from '../knowledge/knowledge.ts';
+import { createParsers, type Ingestion, startIngestion, startReindexing } from '../knowledge/knowledge.ts';
 import { createLog } from '../log.ts';
 import type { OutboundFetch } from '../outbound/outbound.ts';
+import { Problem } from '../problem.ts';
 import type { Reach, Store } from './store.ts';
 import { waiting } from './test-locks.ts';
 import { describeStores, newAccount } from './test-stores.ts';
@@ -145,6 +146,84 @@ describeStores('Taking documents in', (store, engine) => {
       released.resolve();
       expect(await ended()).toMatchObject({ progress: { completed: 2 } });
       await ingestion.stop();
+    },
+  );
+
+  /** One of so many passages, of which each is a batch with some others. */
+  async function newLongDocument(count: number) {
+    const { corpus } = await store().corpora.create(ada, { name: 'Library' });
+    const text = Array.from({ length: count }, (_, at) => `# Heading ${at}\nThis is of ${corpus.id}.\n`).join(
+      '',
+    );
+    const { job } = await store().ingestionJobs.add(
+      ada,
+      corpus.id,
+      { texts: [{ title: 'Long', text }] },
+      null,
+    );
+    const ended = async () => {
+      const found = await store().ingestionJobs.find(ada, { corpusId: corpus.id, ingestionId: job.id });
+      expect(found?.ended_at ?? null).not.toBeNull();
+      return found;
+    };
+    return { corpusId: corpus.id, ended: () => vi.waitFor(ended, patience) };
+  }
+
+  it('what a provider allows in a minute is used up, and the document is gone on with after it', async () => {
+    const { embedder, asked } = embedderOf('limited');
+    let calls = 0;
+    const limited: Embedder = {
+      ...embedder,
+      async embed(texts, signal) {
+        calls += 1;
+        if (calls === 3 || calls === 4)
+          throw new Problem('provider_rate_limited', 'Too much.', { headers: { 'Retry-After': '1' } });
+        return embedder.embed(texts, signal);
+      },
+    };
+    const { corpusId, ended } = await newLongDocument(200);
+    const ingestion = takeIn(limited);
+    expect(await ended()).toMatchObject({ status: 'completed', items: [{ attempts: 1 }] });
+    await ingestion.stop();
+    expect(asked).toHaveLength(200);
+    expect(new Set(asked).size).toBe(200);
+    expect((await store().corpora.find(ada, corpusId))?.corpus.embedder).toBe('limited');
+  });
+
+  it.each([
+    ['fails', new Problem('provider_failed', 'It is down.')],
+    [
+      'wants to be asked tomorrow',
+      new Problem('provider_rate_limited', 'Enough.', { headers: { 'Retry-After': '86400' } }),
+    ],
+  ])(
+    'a document whose provider %s is shown, and the background embeds what has no vectors',
+    async (_, away) => {
+      const { embedder, asked } = embedderOf('away');
+      const limited: Embedder = {
+        ...embedder,
+        embed: (texts, signal) => (asked.length < 64 ? embedder.embed(texts, signal) : Promise.reject(away)),
+      };
+      const { corpusId, ended } = await newLongDocument(100);
+      const ingestion = takeIn(limited);
+      expect(await ended()).toMatchObject({ status: 'completed', items: [{ attempts: 1 }] });
+      await ingestion.stop();
+      const reindexing = startReindexing({
+        queue: store().reindexings,
+        named: async (identity) =>
+          identity === 'away' ? { embedder } : { embedder: null, reason: 'Another.' },
+        payerOf: () => ({ begin: () => Promise.reject(new Error('Nobody pays here.')) }),
+        ready: async () => 'away',
+        ...{ log, pollMs: 20, lookMs: 20 },
+      });
+      await vi.waitFor(
+        async () => expect((await store().corpora.find(ada, corpusId))?.corpus.embedder).toBe('away'),
+        patience,
+      );
+      await reindexing.close();
+      // The background has those of other tests, too.
+      const own = asked.filter((text) => text.includes(corpusId));
+      expect([own.length, new Set(own).size]).toEqual([100, 100]);
     },
   );
 
