@@ -80,6 +80,31 @@ test('a spreadsheet is read sheet by sheet: numbers, dates, text in its column',
   );
 });
 
+test('a slide is read whatever its links are, and whatever its part is called', async () => {
+  const { 'ppt/slides/slide1.xml': first = Buffer.alloc(0), ...parts } = unzipSync(makeSlides(sections));
+  const renamed = (name: string) => {
+    const relations = Buffer.from(parts[name] ?? '').toString();
+    return Buffer.from(relations.replace('slides/slide1.xml', 'slides/Folie ä 1.xml'));
+  };
+  const links = ['http://', 'https://exa mple.com', 'http://[server]/x'].map(
+    (target, at) => `<Relationship Id="r${at}" Type="hyperlink" Target="${target}" TargetMode="External"/>`,
+  );
+  // As some programs write it, and not as the name within the archive is.
+  const notes = '<Relationship Id="n" Type="notesSlide" Target="..\\notesSlides\\notes1.xml"/>';
+  const deck = zipSync({
+    ...parts,
+    'ppt/_rels/presentation.xml.rels': renamed('ppt/_rels/presentation.xml.rels'),
+    'ppt/slides/Folie ä 1.xml': first,
+    'ppt/slides/_rels/slide2.xml.rels': Buffer.from(
+      `<Relationships>${links.join('')}${notes}</Relationships>`,
+    ),
+    'ppt/notesSlides/notes1.xml': first,
+  });
+  const { document } = await read(deck, 'x.pptx');
+  expect(document.text.match(/Book trains/g)).toHaveLength(2);
+  expect(document.pages).toHaveLength(2);
+});
+
 test('a table of commas or semicolons is read row by row', async () => {
   const { document } = await read('name;town\r\n"Ada; L.";London\r\n', 'people.csv');
   expect(document.text).toBe('name | town\nAda; L. | London');

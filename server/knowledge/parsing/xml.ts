@@ -1,4 +1,5 @@
 /** Reads the XML of office files element by element: nothing is kept but what a reader takes. */
+import { posix } from 'node:path';
 import { Parser } from 'htmlparser2';
 import { ParseFailure } from './parse-failure.ts';
 
@@ -36,13 +37,17 @@ export function readXml(source: string, reader: XmlReader): void {
   parser.end(source);
 }
 
-/** The targets of a part's relations, by their ids: paths within the archive. */
+/**
+ * The targets of a part's relations, by their ids: paths within the archive. What leads out of it is whatever a person has
+ * typed as a link, and no more an address than a path.
+ */
 export function relationsOf(source: string | null, folder: string): ReadonlyMap<string, string> {
   const targets = new Map<string, string>();
   readXml(source ?? '', {
-    open(name, { Id, Target }) {
-      if (name === 'Relationship' && Id !== undefined && Target !== undefined)
-        targets.set(Id, new URL(Target, `file:///${folder}/`).pathname.slice(1));
+    open(name, { Id, Target, TargetMode }) {
+      if (name !== 'Relationship' || Id === undefined || Target === undefined) return;
+      if (TargetMode === 'External') return;
+      targets.set(Id, posix.resolve('/', folder, Target.replaceAll('\\', '/')).slice(1));
     },
   });
   return targets;
