@@ -1,7 +1,9 @@
 /** What is read from each format, and what becomes of files that are broken, locked, or made to do harm. */
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { unzipSync, zipSync } from 'fflate';
 import { afterAll, expect, test } from 'vitest';
 import { createLog } from '../../log.ts';
@@ -388,3 +390,39 @@ test('what nobody wants any more is stopped in its middle, and waits for nobody'
   // By another process: that one is in no state to go on.
   expect((await read('# Next', 'x.md')).chunks).toHaveLength(1);
 });
+
+/** In a process that may have few files open: it reads a document with none left, and again with some. */
+const starved = `
+  import { closeSync, openSync } from 'node:fs';
+  import { createLog } from ${JSON.stringify(join(import.meta.dirname, '../../log.ts'))};
+  import { createParsers } from ${JSON.stringify(join(import.meta.dirname, 'parsers.ts'))};
+  const parsers = createParsers({ processes: 1, log: createLog('silent') });
+  const read = () =>
+    parsers
+      .parse('org', [Buffer.from('# Next')], { name: 'x.md', charset: null }, null, AbortSignal.timeout(60_000))
+      .then(({ document }) => document.text, ({ code, message, cause }) => code + ' ' + cause?.code);
+  // Nothing of the parsers does.
+  const staysAlive = setInterval(() => undefined, 1000);
+  const held = [];
+  try {
+    for (;;) held.push(openSync('/dev/null', 'r'));
+  } catch {}
+  const first = await read();
+  for (const one of held) closeSync(one);
+  const second = await read();
+  await parsers.close();
+  clearInterval(staysAlive);
+  process.stdout.write(JSON.stringify([first, second]));
+`;
+
+test.skipIf(process.platform === 'win32')(
+  'a process that cannot be started keeps nobody from the next one',
+  async () => {
+    const { stdout } = await promisify(execFile)(
+      'sh',
+      [...['-c', 'ulimit -n 80 && exec "$0" --input-type=module -e "$1"'], ...[process.execPath, starved]],
+      { timeout: 30_000 },
+    );
+    expect(JSON.parse(stdout)).toEqual(['overloaded EMFILE', '# Next']);
+  },
+);

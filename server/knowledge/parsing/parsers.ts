@@ -5,6 +5,7 @@ import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import type { Chunking } from '../../contract/api.ts';
 import type { Log } from '../../log.ts';
+import { Problem } from '../../problem.ts';
 import { processStat } from '../../process-stat.ts';
 import type { Chunk } from '../chunk.ts';
 import { ParseFailure } from './parse-failure.ts';
@@ -20,7 +21,7 @@ export interface Parsed {
 
 /** Whoever waits for a process takes turns by `organizationId`: one that brings much holds up itself. */
 export interface Parsers {
-  /** Throws `ParseFailure`, or what reading the bytes throws. */
+  /** Throws `ParseFailure`, or what reading the bytes throws; Problem where no process can be started. */
   parse(
     organizationId: string,
     bytes: AsyncIterable<Uint8Array>,
@@ -122,8 +123,15 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
     }, idleMs);
     idleTimer.unref();
   };
-  const begin = (): ChildProcess => {
+  const begin = async (): Promise<ChildProcess> => {
     const child = start(limits);
+    if (child.pid === undefined) {
+      // It never was, and never ends: its error is all that comes of it.
+      const [cause] = await once(child, 'error');
+      throw new Problem('overloaded', 'No process can be started to read it; try again in a moment.', {
+        cause,
+      });
+    }
     all.add(child);
     child.once('exit', () => {
       all.delete(child);
@@ -137,17 +145,25 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
     signal: AbortSignal,
   ): Promise<Parsed> => {
     await enter(organizationId, signal);
-    const child = idle.pop() ?? begin();
+    try {
+      return opened(await answerOf(idle.pop() ?? (await begin()), requests, signal), log);
+    } finally {
+      leave();
+    }
+  };
+  const answerOf = async (
+    child: ChildProcess,
+    requests: AsyncIterable<ParsingRequest>,
+    signal: AbortSignal,
+  ): Promise<ParsingAnswer> => {
     try {
       const answer = await asked(child, requests, limits, signal);
       idle.push(child);
-      return opened(answer, log);
+      return answer;
     } catch (error) {
       // One that is cut off in the middle of something is in no state to go on.
-      if (!idle.includes(child)) child.kill('SIGKILL');
+      child.kill('SIGKILL');
       throw error;
-    } finally {
-      leave();
     }
   };
   return {
