@@ -5,11 +5,22 @@ import type { Embedder } from './embedder.ts';
 /** What every embedder takes: one that refuses this as well refuses how it is asked, and not what. */
 const harmless = 'What is this text about?';
 
-/**
- * A refused text takes all along that are asked for with it, so that each half is asked for by itself then. Throws what
- * the embedder throws, where that is not about a text.
- */
+/** Throws what the embedder throws, where that is not about a text. */
 export async function embedTexts(
+  embedder: Embedder,
+  texts: readonly string[],
+  signal: AbortSignal,
+): Promise<(Float32Array | null)[]> {
+  const { batchSize = Math.max(1, texts.length) } = embedder;
+  const vectors: (Float32Array | null)[] = [];
+  // What is answered is paid for, and no refusal in a later batch takes it along.
+  for (let from = 0; from < texts.length; from += batchSize)
+    vectors.push(...(await embedBatch(embedder, texts.slice(from, from + batchSize), signal)));
+  return vectors;
+}
+
+/** A refused text takes all along that are asked for with it, so that each half is asked for by itself then. */
+async function embedBatch(
   embedder: Embedder,
   texts: readonly string[],
   signal: AbortSignal,
@@ -25,8 +36,8 @@ export async function embedTexts(
       return [null];
     }
     const middle = Math.ceil(texts.length / 2);
-    const first = await embedTexts(embedder, texts.slice(0, middle), signal);
-    return [...first, ...(await embedTexts(embedder, texts.slice(middle), signal))];
+    const first = await embedBatch(embedder, texts.slice(0, middle), signal);
+    return [...first, ...(await embedBatch(embedder, texts.slice(middle), signal))];
   }
 }
 

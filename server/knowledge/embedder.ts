@@ -5,6 +5,8 @@ export type Embedder = {
   /** What made a vector: a corpus remembers it, and is stale when it differs. */
   readonly identity: string;
   readonly dimensions: number;
+  /** The most texts that it asks for at once; all of them if absent. */
+  readonly batchSize?: number;
   /** One vector of length 1 for each text, in their order. */
   embed(texts: readonly string[], signal: AbortSignal): Promise<Float32Array[]>;
 };

@@ -49,6 +49,7 @@ export function createProviderEmbedder(options: ProviderEmbedderOptions): Embedd
   return {
     identity,
     dimensions,
+    batchSize,
     async embed(texts, signal) {
       const vectors: Float32Array[] = [];
       for (let from = 0; from < texts.length; from += batchSize) {
