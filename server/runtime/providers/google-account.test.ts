@@ -5,6 +5,7 @@ import { importSPKI, jwtVerify } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import type { Model } from '../models/model.ts';
+import { accountToken, type ServiceAccount, serviceAccountOf } from './google-account.ts';
 import {
   accountPublicKey,
   answerOf,
@@ -169,4 +170,36 @@ test('an API key is sent as it is, to the paths that name no project', async () 
   expect(path).toBe('/v1/publishers/google/models/scripted-1:streamGenerateContent?alt=sse');
   expect(headers['x-goog-api-key']).toBe('an-api-key');
   expect(headers).not.toHaveProperty('authorization');
+});
+
+describe('of an account', () => {
+  const signal = new AbortController().signal;
+  const newAccount = (): ServiceAccount => serviceAccountOf(newKeyFile()) ?? fail();
+  const fail = (): never => {
+    throw new Error('That is no key file.');
+  };
+
+  test('whose endpoint breaks off its answer the failure is one that passes', async () => {
+    const body = () => new ReadableStream({ start: (controller) => controller.error(new Error('reset')) });
+    const asked = accountToken({ account: newAccount(), fetch: async () => new Response(body()), signal });
+    await expect(asked).rejects.toMatchObject({ code: 'provider_failed', remedy: 'retry' });
+  });
+
+  test('nothing is kept once a thousand others were tried', async () => {
+    let asked = 0;
+    const fetch = async () => {
+      asked += 1;
+      return Response.json({ access_token: 'a', expires_in: 3600 });
+    };
+    const account = newAccount();
+    await accountToken({ account, fetch, signal });
+    await accountToken({ account, fetch, signal });
+    expect(asked).toBe(1);
+    for (let at = 0; at < 1000; at += 1) {
+      const other = { ...account, email: `nobody-${at}@our-project.iam.gserviceaccount.com`, privateKey: '' };
+      await expect(accountToken({ account: other, fetch, signal })).rejects.toThrow('no usable key');
+    }
+    await accountToken({ account, fetch, signal });
+    expect(asked).toBe(2);
+  });
 });

@@ -1,5 +1,6 @@
 /** Access tokens for a service account of Google Cloud: an assertion that its key signs is traded for one. */
 import { createHash } from 'node:crypto';
+import { keepNewest } from '../../keep-newest.ts';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { ModelFailure } from '../models/model.ts';
 import { orAborted } from '../or-aborted.ts';
@@ -23,8 +24,10 @@ interface Held {
   readonly endsAtMs: number;
 }
 
-/** By account, for the life of the process: each model that is opened would ask for a token of its own. */
+/** By account: each model that is opened would ask for a token of its own. */
 const tokens = new Map<string, { newest: Held | null; pending: Promise<Held> | null }>();
+/** Any key file may be tried. */
+const mostAccounts = 1000;
 
 /** The account of a key file; null where the text is no key file. */
 export function serviceAccountOf(text: string): ServiceAccount | null {
@@ -54,7 +57,7 @@ export async function accountToken({ account, fetch, signal, refused }: TokenCal
   signal.throwIfAborted();
   const name = createHash('sha256').update(JSON.stringify(account)).digest('base64');
   const kept = tokens.get(name) ?? { newest: null, pending: null };
-  tokens.set(name, kept);
+  keepNewest(tokens, name, kept, mostAccounts);
   if (kept.newest && kept.newest.token !== refused && kept.newest.endsAtMs > Date.now() + marginMs)
     return kept.newest.token;
   kept.pending ??= traded(account, fetch).finally(() => {
@@ -69,11 +72,10 @@ async function traded(account: ServiceAccount, fetch: OutboundFetch): Promise<He
     grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
     assertion: await assertionOf(account),
   });
-  const response = await asked(account.tokenUrl, body, fetch);
-  const text = await response.text();
-  if (!response.ok) throw refusedWith(response.status);
+  const { status, ok, text } = await asked(account.tokenUrl, body, fetch);
+  if (!ok) throw refusedWith(status);
   const { access_token, expires_in } = membersOf(text);
-  if (typeof access_token !== 'string') throw refusedWith(response.status);
+  if (typeof access_token !== 'string') throw refusedWith(status);
   return { token: access_token, endsAtMs: Date.now() + Number(expires_in ?? 0) * 1000 };
 }
 
@@ -100,16 +102,17 @@ async function assertionOf({ email, privateKey, keyId, tokenUrl }: ServiceAccoun
   }
 }
 
-async function asked(url: string, body: URLSearchParams, fetch: OutboundFetch): Promise<Response> {
+async function asked(url: string, body: URLSearchParams, fetch: OutboundFetch) {
   try {
     const signal = AbortSignal.timeout(timeoutMs);
     // Where a redirect leads, the assertion would follow.
-    return await fetch(url, { method: 'POST', body, signal, redirect: 'error' });
+    const response = await fetch(url, { method: 'POST', body, signal, redirect: 'error' });
+    return { status: response.status, ok: response.ok, text: await response.text() };
   } catch (cause) {
     throw new ModelFailure(
       'provider_failed',
       'retry',
-      'The token endpoint of the model provider was not reached.',
+      'The token endpoint of the model provider was not reached, or broke off its answer.',
       {
         cause,
       },
