@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createLog } from '../log.ts';
 import { createCursors } from './cursor.ts';
 import type { Database } from './database.ts';
@@ -15,7 +15,7 @@ import { heldTransaction, joinsHeld } from './held-transaction.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
 import { objectPath } from './storage/disk.ts';
-import type { Storage } from './storage/storage.ts';
+import { nameOfBucket, type Storage } from './storage/storage.ts';
 import { type StorageOptions, storagesOf } from './storage/storages.ts';
 import { openStore, type Reach, type Store } from './store.ts';
 import type { ObjectRow } from './stored-objects.ts';
@@ -212,6 +212,29 @@ describeStores('What becomes of stored bytes: a sweep', (_store, engine) => {
 
   const keysOf = (ids: readonly string[]): Promise<string[]> =>
     engine.sql()('files').whereIn('id', ids).distinct('object_key').pluck('object_key');
+
+  it('has the bucket of the environment once it can be opened, also where it could not at first', async () => {
+    const means = vi.fn<StorageOptions['means']>();
+    means.mockRejectedValueOnce(new Error('Too many files are open.'));
+    means.mockResolvedValue({
+      fetch: { environment: fetch, setting: fetch },
+      ...{ unseal: String, seal: String, refusalOf: () => null, sentence: String },
+    });
+    const bucket = {
+      endpoint: 'http://localhost:1',
+      region: 'r',
+      bucket: 'files',
+      prefix: '',
+      pathStyle: true,
+    };
+    const environment = { ...bucket, credentials: null, maxFileBytes: null, retentionDays: null };
+    const storages = storagesOf(database, { environment, means });
+    const place = { backend: 's3' as const, place: nameOfBucket(bucket) };
+    await expect(storages.of(place)).rejects.toThrow('Too many files');
+    const opened = await storages.of(place);
+    expect(await storages.of(place)).toBe(opened);
+    expect(means).toHaveBeenCalledTimes(2);
+  });
 
   it('leaves a file that is added to a corpus after it was found to be due', async () => {
     const sql = engine.sql();

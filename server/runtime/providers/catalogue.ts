@@ -1,10 +1,10 @@
 /** What is known of models: how much they read at once and what they cost. */
 import type { PriceCalculation, Provider, Usage as Units } from '@pydantic/genai-prices';
 import type { ProviderModel } from '../../contract/config.ts';
+import { loadedOnce } from '../../loaded-once.ts';
 import { believedCost } from '../models/believed-counts.ts';
 import { addCosts, type Cost, wholeCost } from '../models/cost.ts';
 import type { ModelFacts, TokenCount } from '../models/model.ts';
-import { loadedOnce } from './loaded-once.ts';
 import { modelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 

@@ -1,5 +1,5 @@
 /** The provider types, each loaded when a model of it is first asked: a vendor's client takes long to load. */
-import { loadedOnce } from './loaded-once.ts';
+import { loadedOnce } from '../../loaded-once.ts';
 import type { ProviderType } from './provider-definition.ts';
 import type { MediaFactories, ProviderFactory } from './provider-factory.ts';
 

@@ -1,5 +1,6 @@
 /** The storages of an installation: which one takes new files, and which have the old ones. */
 import type { Knex } from 'knex';
+import { loadedOnce } from '../../loaded-once.ts';
 import { Problem } from '../../problem.ts';
 import type { Database } from '../database.ts';
 import { diskStorage } from './disk.ts';
@@ -74,7 +75,7 @@ export function storagesOf(database: Database, options: StorageOptions): Storage
   const disk = options.directory === undefined ? null : diskStorage(options.directory);
   const ofEnvironment = environment && {
     name: nameOfBucket(environment),
-    storage: keptOnce(async () =>
+    storage: loadedOnce(async () =>
       openS3(environment, environment.credentials, (await options.means()).fetch.environment),
     ),
   };
@@ -148,12 +149,4 @@ async function openPlace(row: StoragePlaceRow, { means }: StorageOptions): Promi
 async function openS3(bucket: S3Bucket, credentials: S3Credentials | null, fetch: Fetch): Promise<Storage> {
   const { s3Storage } = await import('./s3.ts');
   return s3Storage(bucket, credentials, fetch);
-}
-
-function keptOnce<Value>(make: () => Promise<Value>): () => Promise<Value> {
-  let made: Promise<Value> | undefined;
-  return () => {
-    made ??= make();
-    return made;
-  };
 }
