@@ -82,6 +82,14 @@ test('a spreadsheet is read sheet by sheet: numbers, dates, text in its column',
   );
 });
 
+test('a spreadsheet that began on a Mac has its dates in their years', async () => {
+  const parts = unzipSync(makeSpreadsheet(sections));
+  const workbook = Buffer.from(parts['xl/workbook.xml'] ?? '').toString();
+  const counted = workbook.replace('<sheets>', '<workbookPr date1904="1"/><sheets>');
+  const bytes = zipSync({ ...parts, 'xl/workbook.xml': Buffer.from(counted) });
+  expect((await read(bytes, 'x.xlsx')).document.text).toContain('1 | 2029-12-10 |  | Book');
+});
+
 test('a slide is read whatever its links are, and whatever its part is called', async () => {
   const { 'ppt/slides/slide1.xml': first = Buffer.alloc(0), ...parts } = unzipSync(makeSlides(sections));
   const renamed = (name: string) => {

@@ -11,27 +11,34 @@ export function parseSpreadsheet(archive: Archive): ParsedDocument {
   const builder = textBuilder();
   const strings = sharedStrings(archive.read('xl/sharedStrings.xml'));
   const dates = dateStyles(archive.read('xl/styles.xml'));
-  for (const { name, path } of sheetsOf(archive)) {
+  const { sheets, dayZero } = workbookOf(archive);
+  for (const { name, path } of sheets) {
     const source = archive.read(path);
     if (source === null) continue;
     builder.heading(1, name);
     const rows = tables(builder);
-    readRows(source, { strings, dates }, (row) => rows.add(rowText(row)));
+    readRows(source, { strings, dates, dayZero }, (row) => rows.add(rowText(row)));
     rows.end();
   }
   return builder.build(mediaType);
 }
 
-function sheetsOf(archive: Archive): { name: string; path: string }[] {
+/** The end of 1899, as spreadsheets count, their leap day of 1900 included; those that began on a Mac count from 1904. */
+const dayZeros = { usual: Date.UTC(1899, 11, 30), mac: Date.UTC(1904, 0, 1) };
+
+function workbookOf(archive: Archive) {
   const targets = relationsOf(archive.read('xl/_rels/workbook.xml.rels'), 'xl');
   const sheets: { name: string; path: string }[] = [];
+  let dayZero = dayZeros.usual;
   readXml(archive.read('xl/workbook.xml') ?? '', {
     open(element, attributes) {
       const path = local(element) === 'sheet' ? targets.get(attributes['r:id'] ?? '') : undefined;
       if (path !== undefined) sheets.push({ name: attributes.name ?? '', path });
+      else if (local(element) === 'workbookPr' && /^(1|true)$/.test(attributes.date1904 ?? ''))
+        dayZero = dayZeros.mac;
     },
   });
-  return sheets;
+  return { sheets, dayZero };
 }
 
 /** Some programs write a prefix before every name. */
@@ -93,6 +100,7 @@ function isDate(id: number, custom: ReadonlyMap<number, string>): boolean {
 interface CellTerms {
   readonly strings: readonly string[];
   readonly dates: ReadonlySet<number>;
+  readonly dayZero: number;
 }
 
 function readRows(source: string, terms: CellTerms, row: (cells: string[]) => void): void {
@@ -136,19 +144,18 @@ function shownOf(
   words: string,
   type: string | undefined,
   style: number,
-  { strings, dates }: CellTerms,
+  { strings, dates, dayZero }: CellTerms,
 ): string {
   if (type === 's') return strings[Number(words)] ?? '';
   if (type === 'b') return words === '1' ? 'TRUE' : 'FALSE';
-  if (type === undefined || type === 'n') return dates.has(style) ? dateOf(words) : words;
+  if (type === undefined || type === 'n') return dates.has(style) ? dateOf(words, dayZero) : words;
   return words;
 }
 
-/** Days since the end of 1899, as spreadsheets count, their leap day of 1900 included. */
-function dateOf(words: string): string {
+function dateOf(words: string, dayZero: number): string {
   const days = Number(words);
   if (words === '' || !Number.isFinite(days) || days < 0 || days > 2_958_466) return words;
-  const date = new Date(Date.UTC(1899, 11, 30) + Math.round(days * 86_400_000)).toISOString();
+  const date = new Date(dayZero + Math.round(days * 86_400_000)).toISOString();
   if (days < 1) return date.slice(11, 19);
   return Number.isInteger(days) ? date.slice(0, 10) : date.slice(0, 19).replace('T', ' ');
 }
