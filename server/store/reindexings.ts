@@ -160,13 +160,16 @@ export async function countStale(sql: Knex, identity: string, which: 'any' | 'em
 /** What waits for another embedder waits for this one from now on. Nothing does where vectors are not kept. */
 export async function queueReindexings(sql: Knex.Transaction, identity: string, now: number): Promise<void> {
   if (!(await keepsVectors(sql))) return;
-  const stale: { id: string; organization_id: string }[] = await staleCorpora(sql, identity, 'any').select(
-    'corpora.id',
-    'corpora.organization_id',
-  );
   await sql<ReindexingRow>('reindexings').whereNot({ identity }).delete();
-  for (const { id, organization_id } of stale)
-    await queueCorpus(sql, { corpusId: id, organizationId: organization_id, identity, now });
+  // One statement: it is asked each minute, and there may be thousands. `where` keeps SQLite from reading `on` as a join's.
+  const stale = staleCorpora(sql, identity, 'any').select('corpora.id', 'corpora.organization_id');
+  await sql.raw(
+    `insert into reindexings
+       (corpus_id, organization_id, identity, created_at, leased_until, failures, not_before)
+     select id, organization_id, cast(? as text), cast(? as bigint), 0, 0, 0 from ? as stale
+     where true on conflict (corpus_id) do nothing`,
+    [identity, now, stale],
+  );
 }
 
 interface QueuedCorpus {
