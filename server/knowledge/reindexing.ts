@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Log } from '../log.ts';
 import { embedTexts } from './embed-texts.ts';
-import { type EmbedderAtHand, type EmbeddingPayer, embeddedText } from './embedder.ts';
+import { type Embedder, type EmbedderAtHand, type EmbeddingPayer, embeddedText } from './embedder.ts';
 import { patientEmbedder } from './patient-embedder.ts';
 
 /** A corpus that this process is at; `Spender` is who pays, as the store has it. */
@@ -20,7 +20,7 @@ type Passage = { readonly number: number; readonly headings: readonly string[]; 
 export type ReindexQueue<Spender> = {
   /** Asks for every corpus whose passages another embedder has embedded, or none. */
   queue(identity: string): Promise<number>;
-  take(worker: string): Promise<TakenCorpus<Spender> | null>;
+  take(worker: string, except: readonly string[]): Promise<TakenCorpus<Spender> | null>;
   renew(taken: TakenCorpus<Spender>): Promise<boolean>;
   bare(taken: TakenCorpus<Spender>, after: number, limit: number): Promise<Passage[]>;
   write(
@@ -28,7 +28,7 @@ export type ReindexQueue<Spender> = {
     passages: readonly { readonly number: number; readonly vector: Float32Array | null }[],
   ): Promise<boolean>;
   finish(taken: TakenCorpus<Spender>): Promise<boolean>;
-  release(taken: TakenCorpus<Spender>): Promise<void>;
+  release(taken: TakenCorpus<Spender>, why?: string): Promise<void>;
   fail(taken: TakenCorpus<Spender>, error: string, pauseMs: number): Promise<void>;
   sweep(): Promise<number>;
 };
@@ -68,12 +68,15 @@ export function startReindexing<Spender>(options: ReindexingOptions<Spender>): R
   let woken = false;
 
   let lookedAt: number | null = null;
+  /** What cannot be asked here, until somebody looks again: another process may have what this one lacks. */
+  const absent = new Set<string>();
 
-  const next = async () => (closing.signal.aborted ? null : await queue.take(worker));
+  const next = async () => (closing.signal.aborted ? null : await queue.take(worker, [...absent]));
 
   const queueStale = async (): Promise<void> => {
     if (lookedAt !== null && performance.now() - lookedAt < lookMs) return;
     lookedAt = performance.now();
+    absent.clear();
     const identity = await options.ready();
     if (identity !== null) await queue.queue(identity);
   };
@@ -83,7 +86,7 @@ export function startReindexing<Spender>(options: ReindexingOptions<Spender>): R
       woken = false;
       await queueStale();
       for (let taken = await next(); taken; taken = await next())
-        await reindex(options, taken, closing.signal);
+        if ((await reindex(options, taken, closing.signal)) === 'absent') absent.add(taken.identity);
     } while (woken && !closing.signal.aborted);
   };
 
@@ -111,12 +114,13 @@ export function startReindexing<Spender>(options: ReindexingOptions<Spender>): R
   };
 }
 
+/** Whether its embedder can be asked here. */
 async function reindex<Spender>(
   options: ReindexingOptions<Spender>,
   taken: TakenCorpus<Spender>,
   closing: AbortSignal,
-): Promise<void> {
-  const { queue, log } = options;
+): Promise<'present' | 'absent'> {
+  const { queue, named, payerOf, log } = options;
   const lost = new AbortController();
   const signal = AbortSignal.any([closing, lost.signal]);
   const timer = setInterval(() => {
@@ -127,11 +131,23 @@ async function reindex<Spender>(
     );
   }, renewMs);
   try {
-    if (!(await embedAll(options, taken, signal))) return;
+    const atHand = await named(taken.identity, payerOf(taken.spender));
+    if (!atHand.embedder) {
+      log.warn(
+        { corpus: taken.corpusId, why: atHand.reason },
+        'a corpus is left to a process that can embed it',
+      );
+      await queue.release(taken, atHand.reason);
+      return 'absent';
+    }
+    if (!(await embedAll(options, atHand.embedder, taken, signal))) return 'present';
   } catch (error) {
-    if (lost.signal.aborted) return;
-    // The next start goes on at once.
-    if (closing.aborted) return await queue.release(taken);
+    if (lost.signal.aborted) return 'present';
+    if (closing.aborted) {
+      // The next start goes on at once.
+      await queue.release(taken);
+      return 'present';
+    }
     const reason = error instanceof Error ? error.message : String(error);
     log.error(
       { err: error, corpus: taken.corpusId },
@@ -144,17 +160,17 @@ async function reindex<Spender>(
   await queue.sweep().catch((error: unknown) => {
     log.error({ err: error }, 'vectors that no search reads any more stay until the next corpus is embedded');
   });
+  return 'present';
 }
 
 /** False where the corpus is somebody else's by now. */
 async function embedAll<Spender>(
-  { queue, named, payerOf, log }: ReindexingOptions<Spender>,
+  { queue, log }: ReindexingOptions<Spender>,
+  atHand: Embedder,
   taken: TakenCorpus<Spender>,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const atHand = await named(taken.identity, payerOf(taken.spender));
-  if (!atHand.embedder) throw new Error(atHand.reason);
-  const embedder = patientEmbedder(atHand.embedder);
+  const embedder = patientEmbedder(atHand);
   for (let after = 0; ; ) {
     signal.throwIfAborted();
     const passages = await queue.bare(taken, after, passagesAtOnce);

@@ -195,10 +195,31 @@ describeStores('Re-indexing', (store, engine) => {
     await worker.close();
   });
 
+  it('a process that lacks the embedder takes nothing away from one that has it', async () => {
+    const corpora = [await newCorpus(2, 'sixth'), await newCorpus(2, 'sixth')];
+    await change('elsewhere');
+    const reason = 'The embedding model is not on this machine.';
+    let asked = 0;
+    const bare = work(async () => {
+      asked += 1;
+      return { embedder: null, reason };
+    });
+    await expect.poll(() => asked).toBeGreaterThan(1);
+    const rows = await engine.sql()('reindexings').select('failures', 'not_before');
+    expect(rows.map((row) => [row.failures, Number(row.not_before)])).toEqual([
+      [0, 0],
+      [0, 0],
+    ]);
+    expect((await store().embedderSettings.read('elsewhere')).corpora.error).toBe(reason);
+    const able = work(async () => ({ embedder: embedderOf('elsewhere', 1).embedder }), await engine.open());
+    for (const id of corpora) await expect.poll(() => identityOf(id)).toBe('elsewhere');
+    await Promise.all([bare.close(), able.close()]);
+  });
+
   it('what fails is told and tried again later; the old vectors stay', async () => {
     const corpus = await newCorpus(2, 'sixth');
     await change('seventh');
-    const worker = work(async () => ({ embedder: null, reason: 'The provider is gone.' }));
+    const worker = work(() => Promise.reject(new Error('The provider is gone.')));
     const told = async () => (await store().embedderSettings.read('seventh')).corpora.error;
     await expect.poll(told).toBe('The provider is gone.');
     await worker.close();

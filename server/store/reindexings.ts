@@ -39,8 +39,8 @@ export interface Reindexings {
   ask(reach: Reach, corpusId: string, identity: string): Promise<TaggedCorpus>;
   /** What has made the vectors of these corpora, each once. */
   embeddersOf(corpusIds: readonly string[]): Promise<string[]>;
-  /** One that nobody is at and that may be tried; null where there is none. */
-  take(worker: string): Promise<Reindexing | null>;
+  /** One that nobody is at and that may be tried, for none of these embedders; null where there is none. */
+  take(worker: string, except?: readonly string[]): Promise<Reindexing | null>;
   /** Says that the worker is alive; false where the corpus is not its own any more. */
   renew(taken: Reindexing): Promise<boolean>;
   /** Those behind a number, in the order of their numbers. */
@@ -49,8 +49,8 @@ export interface Reindexings {
   write(taken: Reindexing, passages: readonly EmbeddedPassage[]): Promise<boolean>;
   /** Lets searches use the new vectors, in one transaction; false where some passages have none yet. */
   finish(taken: Reindexing): Promise<boolean>;
-  /** Leaves it to whoever comes next. */
-  release(taken: Reindexing): Promise<void>;
+  /** Leaves it to whoever comes next; people are told why. */
+  release(taken: Reindexing, why?: string): Promise<void>;
   /** Puts it off, with what people are told of it. */
   fail(taken: Reindexing, error: string, pauseMs: number): Promise<void>;
   /** Deletes vectors of embedders that no corpus has any more; answers with how many there were. */
@@ -97,7 +97,8 @@ export function reindexingRepository({
           .orderBy('embedder_identity')
           .pluck('embedder_identity'),
       ),
-    take: (worker) => database.write('installation', (sql) => take(sql, worker, now(), dead)),
+    take: (worker, except = []) =>
+      database.write('installation', (sql) => take(sql, { worker, except }, now(), dead)),
     renew: (taken) =>
       database.write('installation', async (sql) => {
         const renewed = await own(sql, taken).update({ leased_until: now() + reindexLeaseMs });
@@ -119,9 +120,9 @@ export function reindexingRepository({
         await sql('corpora').where({ id: taken.corpusId }).update({ embedder_identity: taken.identity });
         return true;
       }),
-    release: (taken) =>
+    release: (taken, why) =>
       database.write('installation', async (sql) => {
-        await own(sql, taken).update({ worker: null, leased_until: 0 });
+        await own(sql, taken).update({ worker: null, leased_until: 0, ...(why && { error: why }) });
       }),
     fail: (taken, error, pauseMs) =>
       database.write('installation', async (sql) => {
@@ -234,7 +235,7 @@ function deadWorkers(clock: Clock): Dead {
 
 async function take(
   sql: Knex.Transaction,
-  worker: string,
+  { worker, except }: { readonly worker: string; readonly except: readonly string[] },
   now: number,
   dead: Dead,
 ): Promise<Reindexing | null> {
@@ -243,6 +244,7 @@ async function take(
     const found = sql<ReindexingRow>('reindexings')
       .where(which)
       .where('not_before', '<=', now)
+      .whereNotIn('identity', except)
       .orderBy(['not_before', 'created_at', 'corpus_id'])
       .forUpdate();
     if (sql.client.config.client === 'pg') found.skipLocked();
