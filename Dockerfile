@@ -15,7 +15,7 @@ RUN apt-get update \
 WORKDIR /app
 COPY --chown=service:service . .
 USER service
-RUN make install generate
+RUN make install generate compile
 # The embedding model. A build that reaches no model hub goes on without it: search is then full text alone.
 RUN make embedder || true
 
@@ -27,4 +27,4 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD ["node_modules/.bin/node", "--eval", "fetch('http://127.0.0.1:8090/ready').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 # The first process of a container has to reap what its sandboxes leave, which Node does not.
 ENTRYPOINT ["/usr/bin/tini", "--"]
-CMD ["node_modules/.bin/node", "server/main.ts"]
+CMD ["node_modules/.bin/node", "server/start.mjs"]

@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate embedder serve invite link unlink test check types contract agents mock bench bench-search bench-retrieval chaos ingest soak flake try clients format clean
+.PHONY: help install python generate compile embedder serve invite link unlink test check types contract agents mock bench bench-search bench-retrieval chaos ingest soak flake try clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
@@ -35,6 +35,13 @@ $(generated.stamp): node_modules/.installed $(shell find openapi schemas codegen
 	@node codegen/generate.ts
 	@touch $@
 
+# Where a source has changed since, the programs run from their sources: what only starts them need not wait for this.
+compiled := dist/newest.json
+$(compiled): $(generated.stamp) codegen/compile.ts $(shell find server clients -name node_modules -prune -o -name '*.ts' ! -name '*.test.ts' -print)
+	@node codegen/compile.ts
+
+compile: $(compiled) ## Compile the programs, so that they start sooner (they run from their sources otherwise)
+
 install: node_modules/.installed ## Install the packages (each other target does it by itself)
 
 python: .venv/.installed
@@ -53,7 +60,7 @@ $(embedder.stamp): server/knowledge/embedded/pinned-model.ts | $(generated.stamp
 	@touch $@
 
 serve: $(generated.stamp) $(embedder.stamp) ## Start the server in the foreground: make serve [ARGS="--port 8090"]
-	@exec node server/main.ts $(ARGS)
+	@exec node server/start.mjs $(ARGS)
 
 invite: $(generated.stamp) ## Print a token that lets one person register
 	@node server/maintenance/invite.ts $(ARGS)
@@ -61,7 +68,7 @@ invite: $(generated.stamp) ## Print a token that lets one person register
 # Only from the command line: some systems set variables of these names for purposes of their own.
 link unlink: export LINK_NAME = $(if $(filter command line,$(origin NAME)),$(NAME),service)
 link unlink: export LINK_PREFIX = $(if $(filter command line,$(origin PREFIX)),$(PREFIX),~/.local)
-link: $(generated.stamp) ## Put the command on your PATH: make link [NAME=service] [PREFIX=~/.local]
+link: $(compiled) ## Put the command on your PATH: make link [NAME=service] [PREFIX=~/.local]
 	@node clients/terminal/link.ts link
 
 unlink: node_modules/.installed ## Take that link away again
@@ -87,7 +94,7 @@ elsewhere.of.only = $(filter-out $(workspace.of.only) $(workspace.of.only)/%,$(f
 # Side by side: while the packages come and a driver is compiled on one processor, the other builds what is needed beside them.
 .PHONY: ready
 ready:
-	@$(MAKE) --silent --jobs=2 $(generated.stamp) .venv/.installed $(embedder.stamp)
+	@$(MAKE) --silent --jobs=2 $(generated.stamp) .venv/.installed $(embedder.stamp) $(if $(ONLY),,$(compiled))
 
 test: ready ## All tests, or one: make test [ONLY=server/store]
 ifdef ONLY
@@ -116,7 +123,7 @@ agents: contract-tests/agents/node_modules/.installed ## Let Claude Code and ope
 mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json
 
-bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams, a restart, the Messages surface, searches and ingestion cost [PROFILE=folder: CPU profiles of ingestion]
+bench: $(compiled) $(embedder.stamp) ## What a start, a request, a run, 500 streams, a restart, the Messages surface, searches and ingestion cost [PROFILE=folder: CPU profiles of ingestion]
 	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/test-restart.ts || failed=1; node server/bench/messages-bench.ts || failed=1; node server/bench/test-search.ts || failed=1; PROFILE='$(if $(filter command line,$(origin PROFILE)),$(PROFILE))' node server/bench/test-ingestion.ts || failed=1; test -z "$$failed"
 
 bench-search: ready ## How searches grow with their corpus, on both engines (hours) [SIZES=1000,100000,1000000] [ENGINES=sqlite,postgresql]

@@ -33,7 +33,7 @@ export interface ServerOptions {
   readonly firstStart?: boolean;
 }
 
-const program = fileURLToPath(new URL('../server/main.ts', import.meta.url));
+const program = fileURLToPath(new URL('../server/start.mjs', import.meta.url));
 
 /** Where `make embedder` puts the embedding model, which all servers share. */
 const modelsDirectory =

@@ -153,7 +153,7 @@ async function idle({ runtime }: OpenServices, limitMs: number): Promise<void> {
   while (runtime.activeRuns() > 0 && performance.now() < until) await sleep(50);
 }
 
-/** `service serve` and `make serve`: reads flags and environment, serves until it is told to stop. */
+/** Reads flags and environment, serves until it is told to stop. */
 export async function serve(argv: readonly string[]): Promise<void> {
   const { settings, helpWanted, help } = readServerSettings(argv, process.env);
   if (helpWanted) {
@@ -217,9 +217,14 @@ function explain(error: unknown): string {
   return message && !process.env.SERVICE_DEBUG ? message : (stack ?? String(error));
 }
 
-if (import.meta.main) {
-  serve(process.argv.slice(2)).catch((error: unknown) => {
+/** The server as a program of its own, which says why where it cannot serve. */
+export async function run(argv: readonly string[]): Promise<void> {
+  try {
+    await serve(argv);
+  } catch (error) {
     process.stderr.write(`${explain(error)}\n`);
     process.exit(1);
-  });
+  }
 }
+
+if (import.meta.main) await run(process.argv.slice(2));

@@ -42,7 +42,7 @@ export interface ServerOptions {
   readonly through?: readonly string[];
 }
 
-const program = join(import.meta.dirname, 'main.ts');
+const program = join(import.meta.dirname, 'start.mjs');
 const startLimitMs = 30_000;
 
 /** A folder that is gone after the test. */

@@ -79,7 +79,7 @@ export async function backUp({ folder, variables }: Installation): Promise<Buffe
     SERVICE_DATA_DIR: join(folder, 'data'),
     ...variables,
   };
-  const command = join(import.meta.dirname, '../clients/terminal/main.ts');
+  const command = join(import.meta.dirname, '../clients/terminal/start.mjs');
   const file = join(folder, `copy-${performance.now()}`);
   const { stdout, stderr } = await run(process.execPath, [command, 'backup', file], { env, cwd: folder });
   expect(stdout.trim()).toBe(file);

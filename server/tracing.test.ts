@@ -292,7 +292,11 @@ test.each([
       return next(name, context);
     } });`;
   const options = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
-  const server = await startServer({ folder, variables: { NODE_OPTIONS: options, ...variables } });
+  // From its sources: in compiled programs a library has no name of its own.
+  const server = await startServer({
+    folder,
+    variables: { NODE_OPTIONS: options, SERVICE_DEBUG: 'true', ...variables },
+  });
   expect((await clientOf(server, server.key).post('/api/v1/query', { prompt: 'hello' })).status).toBe(200);
   expect(await server.stop()).toBe(0);
   expect(/loads @opentelemetry\/(sdk|exporter|resources)/.test(server.log())).toBe(loaded);

@@ -136,7 +136,8 @@ test('service config show loads what reads the settings of people, and nothing e
     registerHooks({ load(url, context, next) { console.error('loads ' + url); return next(url, context); } });`;
   const options = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
   const { code, stderr } = await testHome().service(['config', 'show'], {
-    variables: { NODE_OPTIONS: options },
+    // From its sources: what comes with them where they are compiled, the test of the compiled programs looks at.
+    variables: { NODE_OPTIONS: options, SERVICE_DEBUG: 'true' },
   });
   expect(code).toBe(0);
   const parts = [...stderr.matchAll(/^loads file:.*\/((?:server|node_modules)\/[\w.-]+)/gm)].map(
@@ -145,6 +146,7 @@ test('service config show loads what reads the settings of people, and nothing e
   expect(new Set(parts)).toEqual(
     new Set([
       ...['server/config', 'server/contract', 'server/clock.ts', 'server/git-owner.ts'],
+      'server/compiled-program.mjs',
       // The locks of files name who holds them.
       ...['server/process-name.ts', 'server/process-stat.ts'],
       ...['node_modules/ajv', 'node_modules/jsonc-parser'],

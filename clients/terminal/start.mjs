@@ -3,6 +3,7 @@ import { lstatSync, mkdirSync, statSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
+import { programOf } from '../../server/compiled-program.mjs';
 
 const { XDG_CACHE_HOME: given, SERVICE_CALLED_AS: name, SERVICE_HANGUPS: hangups } = process.env;
 // As programs have it: the first argument is the name that this one was called by. It is no setting, and no child's affair.
@@ -19,7 +20,7 @@ try {
 } catch {
   // Without a cache the command is slower, and nothing else.
 }
-await import('./main.ts');
+await import(programOf('service', import.meta.resolve('./main.ts')));
 
 function keepCodeBelow(caches) {
   const compiled = join(caches, 'service', 'compiled');

@@ -25,7 +25,7 @@ const layers: readonly Layer[] = [
   { name: '+ authentication', program: ['bench/layers-server.ts', 'authentication'] },
   { name: '+ access, as the store reads', program: ['bench/layers-server.ts', 'access'] },
   { name: '+ quotas and rate limits', program: ['bench/layers-server.ts', 'limits', ...neverReached] },
-  { name: '+ audit: the whole server', program: ['main.ts', ...neverReached] },
+  { name: '+ audit: the whole server', program: ['start.mjs', ...neverReached] },
 ];
 
 interface Layer {

@@ -120,7 +120,7 @@ function startServer(upstreamUrl: string): Promise<MeasuredProcess> {
     '1000',
   ];
   return start(
-    '../main.ts',
+    '../start.mjs',
     ['--port', '0', '--data-dir', join(folder, 'data'), ...limits],
     /sk-[\w-]{43,}/,
     { HOME: folder, SERVICE_GLOBAL_CONFIG: join(folder, 'config') },

@@ -113,7 +113,7 @@ function startServer(name: string, upstreamUrl: string): Promise<MeasuredProcess
     models: { large: { provider: 'scripted', model: 'scripted-1' } },
   };
   writeFileSync(join(home, 'config/service.json'), JSON.stringify(settings));
-  return start('../main.ts', ['--port', '0', '--data-dir', join(home, 'data')], /sk-[\w-]{43,}/, {
+  return start('../start.mjs', ['--port', '0', '--data-dir', join(home, 'data')], /sk-[\w-]{43,}/, {
     HOME: home,
     SERVICE_GLOBAL_CONFIG: join(home, 'config'),
     SERVICE_STREAMS_PER_USER: '10000',

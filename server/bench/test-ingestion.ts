@@ -71,7 +71,7 @@ async function measureServer(models: string): Promise<Measure> {
   const flags = profileFolder === '' ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`];
   const environment = { HOME: home, SERVICE_MODELS_DIR: models };
   const args = ['--port', '0', '--data-dir', join(home, 'data')];
-  const server = await startMeasured('../main.ts', args, /sk-[\w-]{43,}/, environment, flags);
+  const server = await startMeasured('../start.mjs', args, /sk-[\w-]{43,}/, environment, flags);
   try {
     const send = senderTo(server);
     const corpus = await send<Corpus>('/api/v1/corpora', { name: 'Bench' });

@@ -81,7 +81,7 @@ async function start(): Promise<Started> {
   const since = performance.now();
   const child = spawn(
     process.execPath,
-    [join(import.meta.dirname, '../main.ts'), '--port', '0', '--data-dir', join(folder, 'data')],
+    [join(import.meta.dirname, '../start.mjs'), '--port', '0', '--data-dir', join(folder, 'data')],
     {
       stdio: ['ignore', 'pipe', 'ignore'],
       env: { PATH: process.env.PATH, HOME: folder, SERVICE_GLOBAL_CONFIG: join(folder, 'config') },

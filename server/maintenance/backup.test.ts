@@ -37,7 +37,7 @@ async function uploadTo(server: ServerProcess, content: string): Promise<string>
 }
 
 const run = promisify(execFile);
-const command = join(import.meta.dirname, '../../clients/terminal/main.ts');
+const command = join(import.meta.dirname, '../../clients/terminal/start.mjs');
 
 beforeAll(usePostgresPrograms);
 

@@ -20,7 +20,7 @@ import {
   usePostgresPrograms,
 } from './test-installation.ts';
 
-const command = join(import.meta.dirname, '../../clients/terminal/main.ts');
+const command = join(import.meta.dirname, '../../clients/terminal/start.mjs');
 
 beforeAll(usePostgresPrograms);
 

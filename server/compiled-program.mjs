@@ -1,0 +1,34 @@
+// Plain JavaScript, as it decides what is read: the few files of a compiled program, or the hundreds of its sources.
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const root = join(import.meta.dirname, '..');
+
+/**
+ * The program as `make compile` has made it, while its sources are what they were then; else the given one. So it is where
+ * `SERVICE_DEBUG` is set, whose reports name the lines of sources.
+ *
+ * @param {'server' | 'service'} name
+ * @param {string} source - The address of the source that it begins with.
+ * @returns {string} The address to import.
+ */
+export function programOf(name, source) {
+  const newest = process.env.SERVICE_DEBUG ? null : newestBuild();
+  if (newest === null || !Object.entries(newest.sources).every(isUnchanged)) return source;
+  return pathToFileURL(join(root, 'dist', newest.folder, `${name}.mjs`)).href;
+}
+
+function newestBuild() {
+  try {
+    return JSON.parse(readFileSync(join(root, 'dist/newest.json'), 'utf8'));
+  } catch (error) {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+function isUnchanged([file, [changed, size]]) {
+  const facts = statSync(join(root, file), { throwIfNoEntry: false });
+  return facts !== undefined && Math.floor(facts.mtimeMs / 1000) === changed && facts.size === size;
+}
