@@ -1,23 +1,37 @@
 /** What stands in uploaded files, as it is read for whoever asks: how many at once, and what is kept of failures. */
 import { Readable } from 'node:stream';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLog } from '../log.ts';
 import { cpuMsOf } from '../test-cpu.ts';
 import { createFileTexts } from './file-texts.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
+import type { ParsedDocument } from './parsing/parsed-document.ts';
 import { createParsers } from './parsing/parsers.ts';
 
 const wanted = { offset: 0, limit: 100, waitMs: 20_000 };
 
+type Options = Parameters<typeof createFileTexts>[0];
+
+const nothingKept: Options['texts'] = {
+  find: async () => null,
+  read: async () => null,
+  keep: async () => 'text',
+};
+
 /** Every file is as long as it is said to be, and has bytes of its own. */
-function textsOf(parse: (name: string) => Promise<string>) {
+const fileOf = async (id: string) => ({
+  ...{ organizationId: organizationOf(id), filename: id, size: 1, sha256: id },
+  read: async () => ReadableStream.from<Uint8Array>([]),
+});
+
+function textsOf(
+  parse: (name: string) => Promise<string>,
+  { texts = nothingKept, file = fileOf }: Partial<Options> = {},
+) {
   const asked: string[] = [];
   const fileTexts = createFileTexts({
-    file: async (id) => ({
-      ...{ organizationId: organizationOf(id), filename: id, size: 1, sha256: id },
-      read: async () => ReadableStream.from<Uint8Array>([]),
-    }),
-    texts: { find: async () => null, keep: async () => 'text' },
+    ...{ texts, file },
     parsers: {
       async parse(_organization, _content, { name }) {
         asked.push(name ?? '');
@@ -107,7 +121,7 @@ test('a file waits for one of another organization, however many that one has br
         return Readable.from([Buffer.from(`This is ${id}.`)]);
       },
     }),
-    texts: { find: async () => null, keep: async () => 'text' },
+    texts: nothingKept,
     parsers,
   });
   onTestFinished(async () => {
@@ -136,4 +150,47 @@ test('however many lines a text has, a part of it is found without an object for
     });
   });
   expect(cpuMs).toBeLessThan(500);
+});
+
+test('a long text is unpacked once, however many of its pages are asked for', async () => {
+  const lines = Array.from({ length: 200_000 }, (_, at) => `${String(at).padEnd(49, '.')}\n`);
+  const blocks = lines.map((_, at) => ({ kind: 'paragraph', start: at * 50, end: at * 50 + 49, page: null }));
+  const document = { mediaType: 'text/plain', text: lines.join(''), blocks, pages: null };
+  const packed = gzipSync(JSON.stringify(document));
+  let unpacked = 0;
+  const texts: Options['texts'] = {
+    ...{ find: async () => 'long', keep: async () => 'long' },
+    async read() {
+      unpacked += 1;
+      return JSON.parse(gunzipSync(packed).toString());
+    },
+  };
+  const { find } = textsOf(async () => '', { texts });
+  const page = (at: number) => find('long.txt', { offset: at * 50_000, limit: 50 });
+  const cpuMs = await cpuMsOf(async () => {
+    const together = await Promise.all([page(0), page(1), page(2)]);
+    expect(together.map((part) => part?.text)).toEqual([lines[0], lines[1000], lines[2000]]);
+    for (let at = 3; at < 20; at += 1) expect((await page(at))?.text).toBe(lines[at * 1000]);
+  });
+  expect(unpacked).toBe(1);
+  // Once is about 200, and for each page anew it would be 4000.
+  expect(cpuMs).toBeLessThan(1000);
+});
+
+test('a text that is open is told no more once its file, or what was kept of it, is gone', async () => {
+  const there = { file: true, text: true };
+  const kept: ParsedDocument = { mediaType: 'text/plain', text: 'Read this.', blocks: [], pages: null };
+  const { find } = textsOf(async () => 'Read anew.', {
+    file: async (id) => (there.file ? await fileOf(id) : null),
+    texts: {
+      find: async ({ sha256 }) => (there.text ? sha256 : null),
+      read: async <Content>() => kept as Content,
+      keep: async ({ sha256 }) => sha256,
+    },
+  });
+  expect(await find('a.txt')).toMatchObject({ text: 'Read this.' });
+  there.text = false;
+  expect(await find('a.txt')).toMatchObject({ text: 'Read anew.' });
+  there.file = false;
+  await expect(find('a.txt')).rejects.toMatchObject({ code: 'not_found' });
 });

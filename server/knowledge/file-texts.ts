@@ -1,12 +1,12 @@
 /** What stands in an uploaded file: read when somebody first asks for it, and kept for whoever asks next. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Problem } from '../problem.ts';
-import { codePointsOf, positionsIn } from './chunking/positions.ts';
+import { codePointsOf } from './chunking/positions.ts';
 import type { FoundFile, KeptTexts } from './ingestion-ports.ts';
 import { contentOf } from './ingestion-source.ts';
+import { type OpenedText, openedTexts } from './opened-texts.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
 import { type DocumentClaims, parserOf } from './parsing/parse-names.ts';
-import type { ParsedDocument } from './parsing/parsed-document.ts';
 import type { Parsers } from './parsing/parsers.ts';
 
 /** A part of what stands in a file. Places are code points of the whole text. */
@@ -16,7 +16,7 @@ export interface FileText {
   readonly offset: number;
   readonly text: string;
   /** Null where there are none. */
-  readonly pages: readonly { readonly page: number; readonly start: number; readonly end: number }[] | null;
+  readonly pages: OpenedText['pages'];
 }
 
 /** What somebody asks for. */
@@ -45,7 +45,7 @@ export interface FileTextsOptions {
 
 interface Reading {
   readonly organizationId: string;
-  readonly document: Promise<ParsedDocument>;
+  readonly text: Promise<OpenedText>;
 }
 
 /** How long a failure is told to whoever asks again, before the file is read once more. */
@@ -67,17 +67,18 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
   const stopping = new AbortController();
   const reading = new Map<string, Reading>();
   const failures = rememberedFailures();
+  const opened = openedTexts();
 
   const begin = (
     name: string,
     organizationId: string,
-    work: () => Promise<ParsedDocument>,
-  ): Promise<ParsedDocument> => {
+    work: () => Promise<OpenedText>,
+  ): Promise<OpenedText> => {
     const own = [...reading.values()].filter((one) => one.organizationId === organizationId);
     if (reading.size >= mostAtOnce || own.length >= mostOfOne)
       throw new Problem('overloaded', 'Too many files are being read; ask again in a moment.');
     const begun = work();
-    reading.set(name, { organizationId, document: begun });
+    reading.set(name, { organizationId, text: begun });
     begun
       .catch((error: unknown) => {
         if (error instanceof ParseFailure) failures.remember(name, error);
@@ -91,26 +92,27 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
       if (!found) throw new Problem('not_found', 'The file was deleted meanwhile.');
       const { organizationId, sha256 } = found;
       const bytes = { organizationId, sha256, parser: parserOf(claimsOf(found)) };
-      const kept = await texts.find<ParsedDocument>(bytes);
-      if (kept) return toText(kept.content, wanted);
+      const id = await texts.find(bytes);
+      const kept = id && (await opened.find(id, () => texts.read(id)));
+      if (kept) return partOf(kept, wanted);
       const name = Object.values(bytes).join(' ');
       const failure = failures.find(name);
       if (failure) throw unreadable(failure);
-      const work = reading.get(name)?.document ?? begin(name, organizationId, () => read(found, bytes));
-      const document = await inTime(work, wanted).catch((error: unknown) => {
+      const work = reading.get(name)?.text ?? begin(name, organizationId, () => read(found, bytes));
+      const text = await inTime(work, wanted).catch((error: unknown) => {
         throw error instanceof ParseFailure ? unreadable(error) : error;
       });
-      return document && toText(document, wanted);
+      return text && partOf(text, wanted);
     },
     queue: () => ({ waiting: reading.size, limit: mostAtOnce }),
     async close() {
       stopping.abort(new Error('The server stops.'));
       failures.close();
-      await Promise.allSettled([...reading.values()].map(({ document }) => document));
+      await Promise.allSettled([...reading.values()].map(({ text }) => text));
     },
   };
 
-  async function read(found: FoundFile, bytes: Parameters<KeptTexts['keep']>[0]): Promise<ParsedDocument> {
+  async function read(found: FoundFile, bytes: Parameters<KeptTexts['keep']>[0]): Promise<OpenedText> {
     if (found.size > mostBytes)
       throw new ParseFailure(
         'too_large',
@@ -123,8 +125,8 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
       null,
       stopping.signal,
     );
-    await texts.keep(bytes, document, codePointsOf(document.text));
-    return document;
+    const id = await texts.keep(bytes, document, codePointsOf(document.text));
+    return opened.keep(id, document);
   }
 }
 
@@ -173,19 +175,11 @@ function unreadable({ message, cause }: ParseFailure): Problem {
   return new Problem('file_unreadable', message, { cause });
 }
 
-function toText({ mediaType, text, pages }: ParsedDocument, { offset, limit }: FileTextWanted): FileText {
-  const { codePoint, place } = positionsIn(text);
-  const characters = codePoint(text.length);
+function partOf(
+  { mediaType, text, characters, place, pages }: OpenedText,
+  { offset, limit }: FileTextWanted,
+): FileText {
   const start = Math.min(offset, characters);
-  const starts = pages?.map(codePoint);
-  return {
-    ...{ mediaType, characters, offset: start },
-    text: text.slice(place(start), place(Math.min(start + limit, characters))),
-    pages:
-      starts?.map((begin, index) => ({
-        page: index + 1,
-        start: begin,
-        end: starts[index + 1] ?? characters,
-      })) ?? null,
-  };
+  const part = text.slice(place(start), place(Math.min(start + limit, characters)));
+  return { mediaType, characters, offset: start, text: part, pages };
 }

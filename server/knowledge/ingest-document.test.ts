@@ -33,7 +33,7 @@ function takeIn(read: FoundFile['read'], signal: AbortSignal): Promise<void> {
       reach: async () => undefined,
       publish: async () => undefined,
     },
-    texts: { find: async () => null, keep: async () => 'text' },
+    texts: { find: async () => null, read: async () => null, keep: async () => 'text' },
     chunks: { stage: async () => undefined },
     parsers,
     currentEmbedder: async () => ({ embedder: null, reason: 'There is none.' }),

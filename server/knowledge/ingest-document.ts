@@ -78,11 +78,12 @@ async function read<Item extends IngestedItem>(
   signal: AbortSignal,
 ): Promise<ReadDocument> {
   const bytes = { organizationId: item.organizationId, sha256: source.sha256, parser: parserOf(source) };
-  const kept = await texts.find<ParsedDocument>(bytes);
+  const keptId = await texts.find(bytes);
+  const kept = keptId && (await texts.read<ParsedDocument>(keptId));
   if (kept) {
     await records.reach(item, 'chunk');
-    const chunks = await parsers.chunk(item.organizationId, kept.content, item.chunking, signal);
-    return { textId: kept.id, document: kept.content, chunks };
+    const chunks = await parsers.chunk(item.organizationId, kept, item.chunking, signal);
+    return { textId: keptId, document: kept, chunks };
   }
   const { document, chunks } = await parsers
     .parse(item.organizationId, source.read(), source, item.chunking, signal)

@@ -50,7 +50,8 @@ export interface IngestionRecords<Item extends IngestedItem> {
 }
 
 export interface KeptTexts {
-  find<Content>(bytes: ReadBytes): Promise<{ readonly id: string; readonly content: Content } | null>;
+  find(bytes: ReadBytes): Promise<string | null>;
+  read<Content>(id: string): Promise<Content | null>;
   keep(bytes: ReadBytes, content: object, characters: number): Promise<string>;
 }
 

@@ -12,14 +12,11 @@ export interface ReadBytes {
   readonly parser: string;
 }
 
-export interface KeptText<Content> {
-  readonly id: string;
-  readonly content: Content;
-}
-
 /** `Content` is JSON of whoever keeps it. */
 export interface ExtractedTexts {
-  find<Content>(bytes: ReadBytes): Promise<KeptText<Content> | null>;
+  /** The id of what is kept of them. */
+  find(bytes: ReadBytes): Promise<string | null>;
+  read<Content>(id: string): Promise<Content | null>;
   /** Answers with the id of what is kept, which may be what another has kept in the meantime. */
   keep(bytes: ReadBytes, content: object, characters: number): Promise<string>;
   /** Forgets what no document was made from and nobody has asked for since. */
@@ -47,14 +44,20 @@ export function extractedTexts({ database, clock }: Pick<StoreParts, 'database' 
   return {
     async find({ organizationId: organization_id, sha256, parser }) {
       const row = await database.read('installation', (sql) =>
-        sql<TextRow>('extracted_texts').where({ organization_id, sha256, parser }).first(),
+        sql<TextRow>('extracted_texts').where({ organization_id, sha256, parser }).first('id', 'used_at'),
       );
       if (!row) return null;
       if (now() - Number(row.used_at) > usedWithinMs)
         await database.write('installation', (sql) =>
           sql<TextRow>('extracted_texts').where({ id: row.id }).update({ used_at: now() }),
         );
-      return { id: row.id, content: JSON.parse((await decompress(row.content)).toString()) };
+      return row.id;
+    },
+    async read(id) {
+      const row = await database.read('installation', (sql) =>
+        sql<TextRow>('extracted_texts').where({ id }).first('content'),
+      );
+      return row ? JSON.parse((await decompress(row.content)).toString()) : null;
     },
     async keep({ organizationId: organization_id, sha256, parser }, content, characters) {
       const packed = await compress(Buffer.from(JSON.stringify(content)));
