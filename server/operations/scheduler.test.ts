@@ -107,6 +107,7 @@ describe.each(databases)('on %s', (database) => {
       ['with two schedules', { cron: '0 2 * * *', interval_s: 60 }, 400, 'invalid_request'],
       ['with a pattern that is none', { cron: '0 25 * * *' }, 400, 'invalid_request'],
       ['every second', { cron: '* * * * * *' }, 400, 'invalid_request'],
+      ['with times that meet once an hour', { cron: '0,55 0,10,30,31 * * * *' }, 400, 'invalid_request'],
       [
         'with a time zone that there is not',
         { cron: '0 2 * * *', timezone: 'Europe/Atlantis' },
@@ -139,6 +140,8 @@ describe.each(databases)('on %s', (database) => {
       const { body } = await ask('PATCH', `${url}/${job.id}`, { cron: '0 3 * * *', timezone: 'Asia/Tokyo' });
       expect(body).toMatchObject({ cron: '0 3 * * *', interval_s: null, status: 'active' });
       expect(body.next_runs[0]).toMatch(/T18:00:00/);
+      const crowded = await ask('PATCH', `${url}/${job.id}`, { cron: '0,55 0,10,30,31 * * * *' });
+      expect(coded(crowded)).toEqual([400, 'invalid_request']);
       const ended = await ask('PATCH', `${url}/${job.id}`, { ends_at: '2020-01-01T00:00:00Z' });
       expect(ended.body).toMatchObject({ status: 'completed', next_runs: [] });
     });

@@ -116,7 +116,7 @@ function answerWith(stored: StoredJob & { readonly notices?: readonly string[] }
 
 function jobAsker(principal: Principal, { schedules }: Services) {
   const apiKeyId = asker(principal).apiKeyId ?? null;
-  return { apiKeyId, timing: schedules.next, slotsUntil: schedules.until };
+  return { apiKeyId, firstTiming: schedules.first, timing: schedules.next, slotsUntil: schedules.until };
 }
 
 /** What there is not is refused now, and not at night. */

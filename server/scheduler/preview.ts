@@ -1,13 +1,13 @@
 /** The next times of a schedule as people read them: what the clocks show, and what daylight saving has to do with it. */
 import type { ScheduledTime } from '../contract/api.ts';
-import { type ScheduleTerms, scheduleOf } from './schedule.ts';
+import { acceptedSchedule, type ScheduleTerms } from './schedule.ts';
 
 const mostTimes = 10;
 const dayMs = 86_400_000;
 
 /** Throws `invalid_request`. */
 export function previewTimes(terms: ScheduleTerms, after: number): ScheduledTime[] {
-  const schedule = scheduleOf(terms);
+  const schedule = acceptedSchedule(terms);
   const { timezone } = terms;
   const times: ScheduledTime[] = [];
   let before = after;

@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { previewTimes } from './preview.ts';
-import { type ScheduleTerms, scheduleOf } from './schedule.ts';
-import { nextTime, nextTimes, type Slot, slotsUntil, type TimedJob } from './slots.ts';
+import { acceptedSchedule, type ScheduleTerms, scheduleOf } from './schedule.ts';
+import { firstTime, nextTime, nextTimes, type Slot, slotsUntil, type TimedJob } from './slots.ts';
 
 const nothing: ScheduleTerms = { cron: null, interval_s: null, run_at: null, timezone: 'UTC', anchor_at: 0 };
 
@@ -137,14 +137,80 @@ describe('cron in a time zone', () => {
     ['a year', { cron: '0 0 2 1 1 * 2030' }, '7 fields'],
     ['a minute that there is not', { cron: '60 2 * * *' }, 'minute'],
     ['letters that are no name', { cron: 'a 2 * * *' }, 'illegal'],
-    ['every second', { cron: '* * * * * *' }, '10 seconds'],
-    ['two seconds of one minute a day', { cron: '0,5 0 2 * * *' }, '10 seconds'],
     ['a zone that there is not', { cron: '0 2 * * *', timezone: 'Europe/Atlantis' }, 'time zone'],
   ];
   test.each(refused)('%s is refused', (_title, terms, why) => {
     expect(() => scheduleOf({ ...nothing, ...terms })).toThrow(why);
   });
+
+  test.each([
+    '* * * * * *',
+    '0,5 0 2 * * *',
+    '0,55 0,10,30,31 * * * *',
+    '0,55 10,59,0 * * * *',
+    '5,59 0,59 1,6-7 29 2 *',
+    '0,55 0,59 0,23 1,31 1,2 *',
+    '0,55 0,59 0,23 1,29 2,3 *',
+    '0,55 0,59 0,23 * * SAT,SUN',
+  ])('%s is refused for whoever asks for it, and goes on where it was accepted once', (cron) => {
+    const terms = { ...nothing, cron };
+    expect(() => acceptedSchedule(terms)).toThrow('10 seconds');
+    expect(() => previewTimes(terms, start)).toThrow('10 seconds');
+    expect(() => firstTime({ ...job, cron, interval_s: null }, start)).toThrow('10 seconds');
+    expect(scheduleOf(terms).after(start)).not.toBeNull();
+  });
+
+  test.each([
+    '*/10 * * * * *',
+    '0,50 * * * * *',
+    '0,55 0,10,30,40 * * * *',
+    '0,55 0,59 1,3 * * *',
+    '0,55 0,59 0,23 1,15 * *',
+    '0,55 0,59 0,23 * * MON,WED',
+    '5 */2 * * * *',
+    '30 0 4 30 2 *',
+  ])('%s has room between its times', (cron) => {
+    expect(() => acceptedSchedule({ ...nothing, cron })).not.toThrow();
+  });
+
+  test('what is said of two times is what a walk over all of them finds', () => {
+    const field = (most: number) =>
+      fc.uniqueArray(fc.integer({ min: 0, max: most }), { minLength: 1, maxLength: 3 });
+    const patterns = fc.tuple(
+      field(59),
+      field(59),
+      field(23),
+      fc.constantFrom('* * *', '1,2 * *', '* * MON'),
+    );
+    fc.assert(
+      fc.property(patterns, ([seconds, minutes, hours, days]) => {
+        const cron = `${seconds} ${minutes} ${hours} ${days}`;
+        expect(isRefused(cron), cron).toBe(hasCloseTimes(cron));
+      }),
+      { numRuns: 200 },
+    );
+  });
 });
+
+const isRefused = (cron: string): boolean => {
+  try {
+    acceptedSchedule({ ...nothing, cron });
+    return false;
+  } catch {
+    return true;
+  }
+};
+
+/** In the first days of a month, which began on a Friday. */
+function hasCloseTimes(cron: string): boolean {
+  const { after } = scheduleOf({ ...nothing, cron });
+  for (let before = after(start - 1); before !== null && before < start + 4 * 86_400_000; ) {
+    const next = after(before);
+    if (next !== null && next - before < 10_000) return true;
+    before = next;
+  }
+  return false;
+}
 
 const start = Date.parse('2027-01-01T00:00:00Z');
 const minute = 60_000;

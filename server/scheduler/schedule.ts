@@ -33,6 +33,14 @@ export function scheduleOf(terms: ScheduleTerms): Schedule {
   return { after: (instant) => (run_at !== null && run_at > instant ? run_at : null), shows: () => true };
 }
 
+/** The same for a schedule that somebody asks for: besides, its times must not lie too close to each other. */
+export function acceptedSchedule(terms: ScheduleTerms): Schedule {
+  const schedule = scheduleOf(terms);
+  if (terms.cron !== null && isCrowded(terms.cron.trim().split(/\s+/)))
+    throw refusal('/cron', `Two of its times are less than ${leastSpacingS} seconds apart.`, 'cron');
+  return schedule;
+}
+
 function intervalSchedule(intervalMs: number, anchor: number): Schedule {
   return {
     after: (instant) => anchor + Math.max(1, Math.floor((instant - anchor) / intervalMs) + 1) * intervalMs,
@@ -45,12 +53,10 @@ function cronSchedule(pattern: string, timezone: string): Schedule {
   if (fields !== 5 && fields !== 6)
     throw refusal('/cron', `It has ${fields} fields; write five, or six with seconds first.`, 'cron');
   const cron = read(pattern, timezone);
-  const schedule = {
-    after: (instant: number) => cron.nextRun(new Date(instant))?.getTime() ?? null,
-    shows: (instant: number) => cron.match(new Date(instant)),
+  return {
+    after: (instant) => cron.nextRun(new Date(instant))?.getTime() ?? null,
+    shows: (instant) => cron.match(new Date(instant)),
   };
-  if (fields === 6) requireSpacing(schedule);
-  return schedule;
 }
 
 function read(pattern: string, timezone: string): Cron {
@@ -64,21 +70,44 @@ function read(pattern: string, timezone: string): Cron {
   }
 }
 
-/** Only seconds make times that are closer than a minute: those of two of its minutes tell. */
-function requireSpacing(schedule: Schedule): void {
-  let minutes = 0;
-  let before = schedule.after(someMinute);
-  while (before !== null && minutes < 2) {
-    const next = schedule.after(before);
-    if (next === null) return;
-    if (next - before < leastSpacingS * 1000)
-      throw refusal('/cron', `Two of its times are less than ${leastSpacingS} seconds apart.`, 'cron');
-    if (Math.floor(next / 60_000) !== Math.floor(before / 60_000)) minutes += 1;
-    before = next;
+const minuteS = 60;
+const hourS = 60 * minuteS;
+const dayS = 24 * hourS;
+
+/**
+ * Walking its times would miss those that meet once a year, or take far too long. So from field to field: two values of it
+ * that follow each other tell, and where only the last and the first do, those of the next field decide.
+ */
+function isCrowded(fields: readonly string[]): boolean {
+  if (fields.length < 6) return false;
+  const [seconds, minutes, hours, ...days] = fields;
+  const levels = [
+    { once: `${seconds} 0 0 * * *`, inARow: `${seconds} * * * * *`, withinS: minuteS, leastS: leastSpacingS },
+    { once: `0 ${minutes} 0 * * *`, inARow: `0 ${minutes} * * * *`, withinS: hourS, leastS: minuteS + 1 },
+    { once: `0 0 ${hours} 1 * *`, inARow: `0 0 ${hours} * * *`, withinS: dayS, leastS: hourS + 1 },
+  ];
+  for (const { once, inARow, withinS, leastS } of levels) {
+    if (areClose(once, withinS, leastS)) return true;
+    if (!areClose(inARow, withinS, leastS)) return false;
   }
+  return areClose(`0 0 0 ${days.join(' ')}`, twoYearsS, dayS + 1);
 }
 
-const someMinute = Date.parse('2027-01-01T00:00:00Z');
+/** Whether two times that follow each other are, the first of them so soon after midnight of a new year. */
+function areClose(pattern: string, withinS: number, leastS: number): boolean {
+  const cron = read(pattern, 'UTC');
+  let before = cron.nextRun(new Date(newYear - 1))?.getTime();
+  while (before !== undefined && before < newYear + withinS * 1000) {
+    const next = cron.nextRun(new Date(before))?.getTime();
+    if (next !== undefined && next - before < leastS * 1000) return true;
+    before = next;
+  }
+  return false;
+}
+
+/** Of the two years, the second has a 29th of February. */
+const newYear = Date.parse('2027-01-01T00:00:00Z');
+const twoYearsS = 731 * dayS;
 
 function requireTimezone(timeZone: string): void {
   try {

@@ -7,7 +7,7 @@ import { describeStores, newAccount } from '../store/test-stores.ts';
 import { type SchedulerOptions, schedules, startScheduler } from './scheduler.ts';
 
 describeStores('The scheduler', (store, engine) => {
-  const asker = { apiKeyId: null, timing: schedules.next };
+  const asker = { apiKeyId: null, timing: schedules.next, firstTiming: schedules.first };
   const newJob = async (reach: Reach, interval_s: number, overlap_policy: 'skip' | 'queue' = 'skip') => {
     const input = { name: 'Each minute', prompt: 'Hello', interval_s, overlap_policy };
     return (await store().jobs.create(reach, input, asker)).job.id;

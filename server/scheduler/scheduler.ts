@@ -5,12 +5,18 @@ import { Problem } from '../problem.ts';
 import { watchClaims } from './lease-watch.ts';
 import type { ClaimedJobRun, SchedulerRecords, StartRefusal } from './ports.ts';
 import { previewTimes } from './preview.ts';
-import { nextTime, nextTimes, slotsUntil } from './slots.ts';
+import { firstTime, nextTime, nextTimes, slotsUntil } from './slots.ts';
 
 export type { StartRefusal } from './ports.ts';
 
 /** When jobs run, worked out and stored nowhere. All of them throw `invalid_request` where a schedule makes no sense. */
-export const schedules = { next: nextTime, until: slotsUntil, times: nextTimes, preview: previewTimes };
+export const schedules = {
+  first: firstTime,
+  next: nextTime,
+  until: slotsUntil,
+  times: nextTimes,
+  preview: previewTimes,
+};
 export type Schedules = typeof schedules;
 
 export interface Scheduler {

@@ -1,7 +1,7 @@
 /** Which times of a job have come, which of them were missed, and which is next: worked out alike by every process. */
 import { createHash } from 'node:crypto';
 import type { Job } from '../contract/api.ts';
-import { type Schedule, type ScheduleTerms, scheduleOf } from './schedule.ts';
+import { acceptedSchedule, type Schedule, type ScheduleTerms, scheduleOf } from './schedule.ts';
 
 /** What of a job says when it runs; times are milliseconds since 1970. */
 export interface TimedJob extends ScheduleTerms {
@@ -43,6 +43,11 @@ const mostCounted = 200;
 /** The first time after the given one. Throws `invalid_request` where the schedule makes no sense. */
 export function nextTime(job: TimedJob, after: number): JobTime | null {
   return timeAfter(job, scheduleOf(job), after);
+}
+
+/** As `nextTime`, of a schedule that somebody asks for: what was accepted once goes on as it was. */
+export function firstTime(job: TimedJob, after: number): JobTime | null {
+  return timeAfter(job, acceptedSchedule(job), after);
 }
 
 /** The next times, at most so many. */

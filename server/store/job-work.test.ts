@@ -18,7 +18,7 @@ describeStores('A run of a job', (store, engine) => {
   async function newRunAtWork(reach: Reach, more: Partial<JobCreate> = {}) {
     const timing = () => timeAt(engine.clock.now().getTime() + hourMs);
     const input = { name: 'Hourly', prompt: 'Hello', interval_s: 3600, max_retries: 1, ...more };
-    const { job } = await store().jobs.create(reach, input, { apiKeyId: null, timing });
+    const { job } = await store().jobs.create(reach, input, { apiKeyId: null, timing, firstTiming: timing });
     engine.clock.advance(hourMs);
     const slots = (_job: unknown, nextAt: number) => ({
       due: [{ ...timeAt(nextAt), missed: 0, fate: 'run' as const }],
@@ -38,7 +38,12 @@ describeStores('A run of a job', (store, engine) => {
     const newSession = async () => (await store().sessions.create(reach, {})).session.id;
     const [first, given] = [await newSession(), await newSession()];
     const timing = () => timeAt(engine.clock.now().getTime() + hourMs);
-    const changer = { apiKeyId: null, timing, slotsUntil: () => ({ due: [], next: null }) };
+    const changer = {
+      apiKeyId: null,
+      timing,
+      firstTiming: timing,
+      slotsUntil: () => ({ due: [], next: null }),
+    };
     const reuse = { session_mode: 'reuse' as const, ...(goesOn && { session_id: first }) };
     const input = { name: 'Hourly', prompt: 'Hello', interval_s: 3600, ...reuse };
     const { job } = await store().jobs.create(reach, input, changer);

@@ -24,6 +24,8 @@ export type JobInput = Pick<JobCreate, 'name' | 'prompt'> & Partial<JobCreate>;
 export interface JobAsker {
   readonly apiKeyId: string | null;
   readonly timing: Timing;
+  /** Of a schedule that the job does not have yet. */
+  readonly firstTiming: Timing;
 }
 
 /** Who changes when a job runs: what has come by then is stored first. */
@@ -84,7 +86,7 @@ export function jobRepository({ database, clock, cursors }: StoreParts): Jobs {
     create: (reach, input, asker) =>
       change(async (sql) => {
         const fresh = await newRow(sql, reach, input, asker, now());
-        const row = { ...fresh, ...scheduled(fresh, asker.timing, now()) };
+        const row = { ...fresh, ...scheduled(fresh, asker.firstTiming, now()) };
         if (row.next_at === null) throw timeless();
         await sql<JobRow>('scheduled_jobs').insert(row);
         recordAudit(sql, reach, { ...auditOfJob(row, 'create'), after: told(row) });
@@ -256,7 +258,7 @@ async function patched(
   reach: Reach,
   row: JobRow,
   patch: JobUpdate,
-  { apiKeyId, timing, slotsUntil }: JobChanger,
+  { apiKeyId, firstTiming, timing, slotsUntil }: JobChanger,
   now: number,
 ): Promise<JobRow> {
   const next: JobRow = { ...row, ...columnsOf(patch, now), api_key_id: apiKeyId, ...stamp(row, now) };
@@ -269,7 +271,8 @@ async function patched(
   if (isAnother) next.runs_begun = await storeCome(sql, row, { timing, slotsUntil }, now);
   // A time that has come and waits for its jitter is still to be run. Also of a paused job: what makes no sense is refused
   // at once.
-  const times = scheduled(next, timing, isAnother || row.next_at === null ? now : row.next_at - 1);
+  const from = isAnother || row.next_at === null ? now : row.next_at - 1;
+  const times = scheduled(next, isAnother ? firstTiming : timing, from);
   if (times.next_at === null && schedules.some((name) => patch[name] !== undefined)) throw timeless();
   if (row.status === 'paused') return next;
   return { ...next, ...times, status: times.next_at === null ? 'completed' : 'active' };

@@ -51,7 +51,7 @@ describeStores('Quotas', (store, engine) => {
           : store().jobs.create(
               admin,
               { name: 'x', prompt: 'x', interval_s: 3600 },
-              { apiKeyId: null, timing },
+              { apiKeyId: null, timing, firstTiming: timing },
             ),
       ),
     );
