@@ -10,7 +10,6 @@ export type TakenCorpus<Spender> = {
   readonly corpusId: string;
   readonly identity: string;
   readonly worker: string;
-  readonly failures: number;
   readonly spender: Spender;
 };
 
@@ -29,7 +28,7 @@ export type ReindexQueue<Spender> = {
   ): Promise<boolean>;
   finish(taken: TakenCorpus<Spender>): Promise<boolean>;
   release(taken: TakenCorpus<Spender>, why?: string): Promise<void>;
-  fail(taken: TakenCorpus<Spender>, error: string, pauseMs: number): Promise<void>;
+  fail(taken: TakenCorpus<Spender>, error: string, pauseMs: (failures: number) => number): Promise<void>;
   sweep(): Promise<number>;
 };
 
@@ -153,7 +152,7 @@ async function reindex<Spender>(
       { err: error, corpus: taken.corpusId },
       'a corpus could not be embedded anew; it is tried again',
     );
-    await queue.fail(taken, reason, Math.min(mostPauseMs, 5000 * 2 ** taken.failures));
+    await queue.fail(taken, reason, (failures) => Math.min(mostPauseMs, 5000 * 2 ** failures));
   } finally {
     clearInterval(timer);
   }

@@ -232,6 +232,44 @@ describeStores('Re-indexing', (store, engine) => {
     expect(await told()).toBeNull();
   });
 
+  it('the pauses after failures grow only as long as nothing is embedded between them', async () => {
+    await newCorpus(70, 'sixth');
+    await change('shaky');
+    const waits = async () => {
+      const { failures, not_before } = await engine.sql()('reindexings').first('failures', 'not_before');
+      return [failures, Number(not_before) - engine.clock.now().getTime()];
+    };
+    /** It embeds so many parts, and then it is gone. */
+    const attempt = async (parts: number) => {
+      let left = parts;
+      const { embedder } = embedderOf('shaky', 1);
+      const worker = work(async () => ({
+        embedder: {
+          ...embedder,
+          async embed(texts, signal) {
+            left -= 1;
+            if (left < 0) throw new Error('The provider is gone.');
+            return await embedder.embed(texts, signal);
+          },
+        },
+      }));
+      await expect.poll(async () => (await waits())[1]).toBeGreaterThan(0);
+      await worker.close();
+      const waiting = await waits();
+      engine.clock.advance(waiting[1] ?? 0);
+      return waiting;
+    };
+    expect([await attempt(0), await attempt(0), await attempt(0)]).toEqual([
+      [1, 5000],
+      [2, 10_000],
+      [3, 20_000],
+    ]);
+    expect([await attempt(1), await attempt(0)]).toEqual([
+      [1, 5000],
+      [2, 10_000],
+    ]);
+  });
+
   it('a passage that the embedder refuses is found by its words alone, and keeps no other from being embedded', async () => {
     const corpus = await newCorpus(70, 'sixth');
     await change('picky');

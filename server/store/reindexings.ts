@@ -14,7 +14,6 @@ export interface Reindexing {
   /** What is to make its vectors. */
   readonly identity: string;
   readonly worker: string;
-  readonly failures: number;
   /** Whose corpus it is, who pays for it. */
   readonly spender: Spender;
 }
@@ -51,8 +50,8 @@ export interface Reindexings {
   finish(taken: Reindexing): Promise<boolean>;
   /** Leaves it to whoever comes next; people are told why. */
   release(taken: Reindexing, why?: string): Promise<void>;
-  /** Puts it off, with what people are told of it. */
-  fail(taken: Reindexing, error: string, pauseMs: number): Promise<void>;
+  /** Puts it off, with what people are told of it, by how often it has failed since something of it was written. */
+  fail(taken: Reindexing, error: string, pauseMs: (failures: number) => number): Promise<void>;
   /** Deletes vectors of embedders that no corpus has any more; answers with how many there were. */
   sweep(): Promise<number>;
 }
@@ -107,7 +106,8 @@ export function reindexingRepository({
     bare: (taken, after, limit) => database.read('installation', (sql) => bare(sql, taken, after, limit)),
     write: (taken, passages) =>
       database.write('installation', async (sql) => {
-        const held = await own(sql, taken).update({ leased_until: now() + reindexLeaseMs, error: null });
+        const leased_until = now() + reindexLeaseMs;
+        const held = await own(sql, taken).update({ leased_until, failures: 0, error: null });
         if (held === 0) return false;
         await writeStill(sql, taken, passages);
         return true;
@@ -126,9 +126,10 @@ export function reindexingRepository({
       }),
     fail: (taken, error, pauseMs) =>
       database.write('installation', async (sql) => {
-        const not_before = now() + pauseMs;
-        const put = { worker: null, leased_until: 0, failures: taken.failures + 1, not_before, error };
-        await own(sql, taken).update(put);
+        const row = await own(sql, taken).first('failures');
+        if (!row) return;
+        const put = { failures: row.failures + 1, not_before: now() + pauseMs(row.failures), error };
+        await own(sql, taken).update({ ...put, worker: null, leased_until: 0 });
       }),
     sweep: async () => {
       const most = 1000;
@@ -254,7 +255,7 @@ async function take(
   const left = held && { corpus_id: held.corpus_id, worker: held.worker, leased_until: held.leased_until };
   const row = (left && (await first(left))) ?? (await first({ worker: null }));
   if (!row) return null;
-  const { corpus_id, identity, failures } = row;
+  const { corpus_id, identity } = row;
   await sql<ReindexingRow>('reindexings')
     .where({ corpus_id })
     .update({ worker, leased_until: now + reindexLeaseMs });
@@ -267,7 +268,7 @@ async function take(
     userId: corpus.user_id,
     apiKeyId: null,
   };
-  return { corpusId: corpus_id, identity, worker, failures, spender };
+  return { corpusId: corpus_id, identity, worker, spender };
 }
 
 async function bare(
