@@ -104,6 +104,32 @@ test('every POST that creates something or begins a run takes an Idempotency-Key
   );
 });
 
+test('whatever takes an Idempotency-Key says how it answers to one that is in use, or was another request’s', () => {
+  const keyed = operations.filter(({ operation }) => takesKey(operation));
+  expect(keyed.length).toBeGreaterThan(30);
+  // Of the shapes of the Messages API, none has a code.
+  const [messages, ours] = [keyed.filter(speaksMessages), keyed.filter((place) => !speaksMessages(place))];
+  expect(names(ours.filter((place) => !codesOf(place, '422').includes('idempotency_key_reused')))).toEqual(
+    [],
+  );
+  const silent = [...messages, ...ours].filter(
+    ({ operation }) => !operation.responses['409'] || !operation.responses['422'],
+  );
+  expect(names(silent)).toEqual([]);
+});
+
+function speaksMessages({ path }: PlacedOperation): boolean {
+  return path.startsWith('/v1/');
+}
+
+/** Those of the examples of a failure. */
+function codesOf(place: PlacedOperation, status: string): string[] {
+  const failures = answersOf(place).filter(({ at }) => at === status);
+  return failures.flatMap(({ media }) =>
+    Object.values(media.examples ?? {}).map((example) => textOf(Object(example.value), 'code')),
+  );
+}
+
 /** Why a POST takes no key. */
 const noKeyNeeded: Readonly<Record<string, string>> = {
   registerUser: 'nobody is known yet by whom to keep it; the address is taken once',
