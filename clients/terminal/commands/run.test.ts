@@ -67,36 +67,28 @@ test('the answer streams as it comes, and is exact in a pipe, whatever character
   expect(await service.ended).toMatchObject({ code: 0, stdout: `${answer}\n` });
 });
 
-test('the first half of a line break at the end of a message is no beginning of the next one', async () => {
-  const home = testHome();
-  writeFileSync(join(home.project, 'a.txt'), 'the content');
-  await withScriptedModel(home, [
-    {
-      when: { step: 0 },
-      reply: { text: 'I look.\r', tool_calls: [{ name: 'view', arguments: { file_path: 'a.txt' } }] },
-    },
-    text('It is there.\r'),
-  ]);
-  const ended = await home.service(['run', 'look']);
-  expect(ended).toMatchObject({ code: 0, stdout: 'I look.\r\nIt is there.\r\n' });
-});
-
-test('each message of an answer stands on lines of its own, and what is done between them is on standard error', async () => {
-  const home = testHome();
-  writeFileSync(join(home.project, 'a.txt'), 'the content');
-  await withScriptedModel(home, [
-    {
-      when: { step: 0 },
-      reply: { text: 'I look.', tool_calls: [{ name: 'view', arguments: { file_path: 'a.txt' } }] },
-    },
-    text('It is there.'),
-  ]);
-  const ended = await home.service(['run', 'look']);
-  expect(ended).toMatchObject({ code: 0, stdout: 'I look.\nIt is there.\n' });
-  expect(ended.stderr).toMatch(/^● view a\.txt\n {2}└ .*the content/);
-  const quiet = await home.service(['run', '--quiet', 'look']);
-  expect(quiet).toMatchObject({ code: 0, stdout: 'It is there.\n', stderr: '' });
-});
+test.each([
+  ['a full stop', '.'],
+  ['the first half of a line break', '\r'],
+])(
+  'messages that end with %s stand on lines of their own, and what is done between them is on standard error',
+  async (_, end) => {
+    const home = testHome();
+    writeFileSync(join(home.project, 'a.txt'), 'the content');
+    await withScriptedModel(home, [
+      {
+        when: { step: 0 },
+        reply: { text: `I look${end}`, tool_calls: [{ name: 'view', arguments: { file_path: 'a.txt' } }] },
+      },
+      text(`It is there${end}`),
+    ]);
+    const ended = await home.service(['run', 'look']);
+    expect(ended).toMatchObject({ code: 0, stdout: `I look${end}\nIt is there${end}\n` });
+    expect(ended.stderr).toMatch(/^● view a\.txt\n {2}└ .*the content/);
+    const quiet = await home.service(['run', '--quiet', 'look']);
+    expect(quiet).toMatchObject({ code: 0, stdout: `It is there${end}\n`, stderr: '' });
+  },
+);
 
 test('with --json every event is one line, the last one done', async () => {
   const home = testHome();
