@@ -66,6 +66,7 @@ test('both go on, and the question is the same', async () => {
   const events = await replay(next, run, stream.events);
   expect(told(events, 'agent_started')).toBe(2);
   expect(told(events, 'agent_finished')).toBe(2);
+  expect(progressIn(events)).toEqual(['write\n', 'write\n']);
   expect(requestsIn(events)).toHaveLength(2);
   expect(told(events, 'permission_resolved')).toBe(2);
   const agents = await agentsOf(next, run.session_id);
@@ -100,6 +101,7 @@ test('a question of an agent stays open, though its call is numbered as that of 
   const run = await runThat(next, stream.runId, hasEnded);
   const events = await replay(next, run, stream.events);
   expect(events.at(-1)).toMatchObject({ data: { content: [{ text: expect.stringContaining('Created') }] } });
+  expect(progressIn(events)).toEqual(['write\n']);
   expect([told(events, 'permission_resolved'), told(events, 'permission_expired')]).toEqual([1, 0]);
   await second.kill9();
 });
@@ -130,6 +132,13 @@ test('an agent whose starter was stopped just before is stopped too', async () =
 function requestsIn(events: readonly NumberedEvent[]): PermissionRequest[] {
   return events.flatMap(({ name, data }) =>
     name === 'runtime' && data.type === 'permission_requested' ? [data.request] : [],
+  );
+}
+
+/** What the agents do, as whoever follows their starter sees it. */
+function progressIn(events: readonly NumberedEvent[]): string[] {
+  return events.flatMap(({ name, data }) =>
+    name === 'runtime' && data.type === 'tool_progress' ? [data.text] : [],
   );
 }
 

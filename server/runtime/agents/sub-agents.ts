@@ -72,12 +72,24 @@ async function toEnd(
   agent: StartedAgent,
   wasKnown: boolean,
 ): Promise<ToolOutput> {
-  const told = wasKnown ? await toldOf(scope, call, agent) : new Set<string>();
+  const { told, tools } = wasKnown ? await toldOf(scope, call, agent) : { told: new Set<string>(), tools: 0 };
   if (!told.has('agent_started'))
     await tell(log, { type: 'agent_started', ...namesOf(call, agent), description });
-  const outcome = await follow(scope, log, call, agent, told);
+  const outcome = await follow(scope, log, without(call, tools), agent, told);
   if (!told.has('agent_finished')) await finish(scope, log, call, agent, outcome);
   return outcome.output;
+}
+
+/** The agent is followed from its first event: of its tools, so many have been told of. */
+function without(call: AgentCall, tools: number): AgentCall {
+  let left = tools;
+  return {
+    ...call,
+    progress(text) {
+      if (left > 0) left -= 1;
+      else call.progress(text);
+    },
+  };
 }
 
 async function startAgent(scope: RunScope, call: AgentCall, errand: Errand): Promise<StartedAgent> {
@@ -256,18 +268,26 @@ function keyOf(event: RuntimeEvent): string {
   return 'request_id' in event ? `${event.type} ${event.request_id}` : event.type;
 }
 
-/** What this run has told of the agent before its process died. */
-async function toldOf(scope: RunScope, { toolCallId }: AgentCall, agent: StartedAgent): Promise<Set<string>> {
+/** What this run has told of the agent before its process died, and of how many of its tools. */
+async function toldOf(
+  scope: RunScope,
+  { toolCallId }: AgentCall,
+  agent: StartedAgent,
+): Promise<{ readonly told: ReadonlySet<string>; readonly tools: number }> {
   const told = new Set<string>();
+  let tools = 0;
   for (let after = 0; ; ) {
     const events = await scope.transcript.readEvents(scope.runId, after, 1000);
     for (const { name, data } of events) {
       if (name !== 'runtime') continue;
-      if (!('run_id' in data && 'tool_call_id' in data)) told.add(keyOf(data));
+      // What came before the agent was of an earlier call with the same id.
+      if (data.type === 'tool_progress')
+        tools += Number(data.tool_call_id === toolCallId && told.has('agent_started'));
+      else if (!('run_id' in data && 'tool_call_id' in data)) told.add(keyOf(data));
       else if (data.tool_call_id === toolCallId && data.run_id === agent.runId) told.add(data.type);
     }
     const last = events.at(-1);
-    if (!last) return told;
+    if (!last) return { told, tools };
     after = last.seq;
   }
 }
