@@ -34,7 +34,7 @@ function takeIn(read: FoundFile['read'], signal: AbortSignal): Promise<void> {
       publish: async () => undefined,
     },
     texts: { find: async () => null, read: async () => null, keep: async () => 'text' },
-    chunks: { stage: async () => undefined },
+    chunks: { embedded: async () => [], stage: async () => undefined },
     parsers,
     currentEmbedder: async () => ({ embedder: null, reason: 'There is none.' }),
     fetch,

@@ -135,12 +135,18 @@ async function embedderFor<Item extends IngestedItem>(
 async function vectorsOf<Item extends IngestedItem>(
   embedder: Embedder,
   chunks: readonly Chunk[],
-  { documentId: document }: Item,
-  { log }: IngestDocumentOptions<Item>,
+  item: Item,
+  options: IngestDocumentOptions<Item>,
   signal: AbortSignal,
 ): Promise<Parameters<StagedChunks['stage']>[3]> {
+  const { documentId: document } = item;
+  const { log } = options;
+  // What another attempt, or the reading before, has had made is paid for.
+  const known = await options.chunks.embedded(item, chunks, embedder.identity);
+  const fresh = chunks.filter((_, at) => !known[at]);
   try {
-    const vectors = await embedTexts(embedder, chunks.map(embeddedText), signal);
+    const made = await embedTexts(embedder, fresh.map(embeddedText), signal);
+    const vectors = chunks.map((_, at) => known[at] ?? made.shift() ?? null);
     const passages = vectors.filter((vector) => vector === null).length;
     if (passages > 0)
       log.warn({ document, passages }, 'the embedder refuses passages: they are found by their words alone');

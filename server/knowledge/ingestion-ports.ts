@@ -62,6 +62,11 @@ export interface ReadBytes {
 }
 
 export interface StagedChunks {
+  embedded(
+    document: { readonly documentId: string; readonly generation: number },
+    chunks: readonly Chunk[],
+    embedder: string,
+  ): Promise<(Float32Array | null)[]>;
   stage(
     owner: { readonly organizationId: string; readonly workspaceId: string },
     document: { readonly corpusId: string; readonly documentId: string; readonly generation: number },

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import { newId } from '../ids.ts';
 import { changeCounts, countTerms, type StoredTerms } from './chunk-counts.ts';
 import { storedTerms, storedWords, termsIn } from './chunk-terms.ts';
-import { writeVectors } from './chunk-vectors.ts';
+import { readVectors, writeVectors } from './chunk-vectors.ts';
 import type { Database } from './database.ts';
 import { deletePassagesOf } from './delete-in-parts.ts';
 import { insertRows } from './insert-rows.ts';
@@ -46,6 +46,15 @@ export interface Chunks {
     chunks: readonly NewChunk[],
     vectors: ChunkVectors | null,
   ): Promise<void>;
+  /**
+   * For each of the chunks, what the embedder has made of the same passage for a reading of the document before this one;
+   * null where that is not there.
+   */
+  embedded(
+    document: Pick<IndexedDocument, 'documentId' | 'generation'>,
+    chunks: readonly NewChunk[],
+    embedder: string,
+  ): Promise<(Float32Array | null)[]>;
   /** In the caller's transaction: from now on searches see this generation of the document and no older one. */
   publish(owner: ChunkOwner, document: IndexedDocument, transaction: Knex.Transaction): Promise<void>;
   /** In the caller's transaction: nothing of the document is found any more. */
@@ -94,6 +103,8 @@ export function chunkIndex({ database, clock }: Pick<StoreParts, 'database' | 'c
   return {
     stage: (owner, document, chunks, vectors) =>
       database.write('installation', (sql) => stage(sql, owner, document, chunks, vectors, now())),
+    embedded: (document, chunks, embedder) =>
+      database.read('installation', (sql) => embedded(sql, document, chunks, embedder)),
     publish: (owner, document, sql) => publish(sql, owner, document, now()),
     remove: (owner, corpusId, documentId, sql) => remove(sql, owner, corpusId, documentId),
     sweep: (before) => sweepStaged(database, before.getTime()),
@@ -133,6 +144,40 @@ async function stage(
       vector: vectors.vectors[index] ?? null,
     })),
   );
+}
+
+/** So many readings are looked at: of those before, what is not shown was given up long ago. */
+const readingsBefore = 8;
+
+async function embedded(
+  sql: Knex,
+  { documentId: document_id, generation }: Pick<IndexedDocument, 'documentId' | 'generation'>,
+  chunks: readonly NewChunk[],
+  identity: string,
+): Promise<(Float32Array | null)[]> {
+  if (generation === 1) return chunks.map(() => null);
+  const first = Math.max(1, generation - readingsBefore);
+  const before = Array.from({ length: generation - first }, (_, at) => first + at);
+  const ordinals = chunks.map(({ ordinal }) => ordinal);
+  const rows = await sql<ChunkRow>('chunks')
+    .where({ document_id })
+    .whereIn('generation', before)
+    .whereIn('ordinal', ordinals)
+    .select('number', 'ordinal', 'text', 'headings');
+  const vectors = await readVectors(
+    sql,
+    identity,
+    rows.map(({ number }) => number),
+  );
+  const byOrdinal = Map.groupBy(rows, (row) => row.ordinal);
+  return chunks.map(({ ordinal, text, headings }) => {
+    const same = byOrdinal
+      .get(ordinal)
+      ?.find(
+        (row) => vectors.has(row.number) && row.text === text && row.headings === JSON.stringify(headings),
+      );
+    return (same && vectors.get(same.number)) ?? null;
+  });
 }
 
 function rowOf(

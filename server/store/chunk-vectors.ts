@@ -53,6 +53,21 @@ export async function writeVectors(
   await placeInCells(sql, place, rows);
 }
 
+/** What one embedder has made of these passages, by their numbers. */
+export async function readVectors(
+  sql: Knex,
+  identity: string,
+  numbers: readonly number[],
+): Promise<ReadonlyMap<number, Float32Array>> {
+  if (numbers.length === 0 || !(await keepsVectors(sql))) return new Map();
+  const rows: { number: number; vector: Buffer | string }[] = await sql('chunk_vectors')
+    .join('embedding_spaces', 'embedding_spaces.number', 'chunk_vectors.space')
+    .where('embedding_spaces.identity', identity)
+    .whereIn('chunk_vectors.number', numbers)
+    .select('chunk_vectors.number', 'chunk_vectors.vector');
+  return new Map(rows.map(({ number, vector }) => [number, floatsOf(vector)]));
+}
+
 async function writeRefusals(
   sql: Knex.Transaction,
   { organization_id }: OwnedCorpus,
@@ -355,6 +370,12 @@ async function hasExtension(sql: Knex.Transaction): Promise<boolean> {
 
 function bytesOf(vector: Float32Array): Buffer {
   return Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength);
+}
+
+/** As the engine gives it: the bytes, which lie in a buffer of others, or the text. */
+function floatsOf(stored: Buffer | string): Float32Array {
+  if (typeof stored === 'string') return Float32Array.from(JSON.parse(stored));
+  return new Float32Array(Uint8Array.from(stored).buffer);
 }
 
 function textOf(vector: Float32Array): string {

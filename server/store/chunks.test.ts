@@ -193,6 +193,32 @@ describeStores('Chunks', (store, engine) => {
     expect(await byVector(ada, [corpus], [1])).toEqual([]);
   });
 
+  it('knows the vectors of the same passages of the readings before, and no others', async () => {
+    const corpusId = await newCorpus(ada);
+    const texts = ['kept as it was', 'changed since', 'under another heading', 'moved'];
+    const document = await write(ada, corpusId, texts, { vectors: [[1], [0, 1], [0, 0, 1], [1, 1]] });
+    const known = (more: Partial<Reading>, passages: readonly NewChunk[], embedder = 'test') =>
+      store().chunks.embedded({ ...document, generation: 3, ...more }, passages, embedder);
+    const now = [
+      passage('kept as it was', 0),
+      passage('changed', 1),
+      { ...passage('under another heading', 2), headings: ['Another'] },
+      passage('moved', 4),
+    ];
+    expect(await known({}, now)).toEqual([inThree([1]), null, null, null]);
+    expect(await known({ generation: 1 }, now)).toEqual([null, null, null, null]);
+    expect(await known({}, now, 'another')).toEqual([null, null, null, null]);
+    const documentId = await newDocument(ada, corpusId);
+    expect(await known({ documentId }, now)).toEqual([null, null, null, null]);
+    // What is staged beside it counts as well, where it has any.
+    await stage(ada, { ...document, generation: 2 }, ['kept as it was', 'changed']);
+    expect(await known({}, now)).toEqual([inThree([1]), null, null, null]);
+    await stage(ada, { ...document, generation: 2 }, ['kept as it was', 'changed'], [[1], [0, 1]]);
+    expect(await known({}, now)).toEqual([inThree([1]), inThree([0, 1]), null, null]);
+    await publish(ada, { ...document, generation: 2 });
+    expect(await known({}, now)).toEqual([inThree([1]), inThree([0, 1]), null, null]);
+  });
+
   it('counts again what was published, replaced and removed, to the last word', async () => {
     const corpus = await newCorpus(ada);
     const counts = async () => {

@@ -190,6 +190,31 @@ describeStores('Taking documents in', (store, engine) => {
     expect((await store().corpora.find(ada, corpusId))?.corpus.embedder).toBe('limited');
   });
 
+  it('what was embedded before its process stopped is taken over by whoever goes on with the document', async () => {
+    const { embedder, asked } = embedderOf('one');
+    const stalled = Promise.withResolvers<void>();
+    const slow: Embedder = {
+      ...embedder,
+      async embed(texts, signal) {
+        if (asked.length < 64) return await embedder.embed(texts, signal);
+        stalled.resolve();
+        return await new Promise((_, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason)),
+        );
+      },
+    };
+    const { corpusId, ended } = await newLongDocument(100);
+    const first = takeIn(slow);
+    await stalled.promise;
+    await first.stop();
+    const second = takeIn(embedder, { owner: 'second' });
+    expect(await ended()).toMatchObject({ status: 'completed' });
+    await second.stop();
+    expect([asked.length, new Set(asked).size]).toEqual([100, 100]);
+    const question = { embedder: 'one', vector: Float32Array.of(1, 0, 0) };
+    expect(await store().passages.byVector(ada, { corpusIds: [corpusId] }, question, 200)).toHaveLength(100);
+  });
+
   it.each([
     ['fails', new Problem('provider_failed', 'It is down.')],
     [
