@@ -3,12 +3,17 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import knex, { type Knex } from 'knex';
 import { expect, inject, test } from 'vitest';
+import { systemClock } from './clock.ts';
 import type { Chunk, Corpus, Document, DocumentPage, IngestionJob } from './contract/api.ts';
 import { ask, expectSound, randomFrom, seed, startCrashing } from './crash-checks.ts';
+import { createLog } from './log.ts';
 import { type ServerProcess, temporaryFolder } from './server-process.ts';
+import { openSqlite } from './store/sqlite.ts';
+import { openStore } from './store/store.ts';
 import { type Client, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
 import { modelsDirectory } from './test-embedder.ts';
+import { writeInto } from './test-passages.ts';
 
 const stages = ['fetch', 'parse', 'chunk', 'embed', 'publish'] as const;
 /** Kills at any moment, besides one at each stage; with two processes only where many are asked for. */
@@ -180,6 +185,39 @@ test('a corpus whose server is killed while it is indexed anew is indexed once i
   expect(after).toHaveLength(bare.stats.chunks);
   expect(after).toEqual(expect.arrayContaining(before));
   await next.stop();
+});
+
+test('what a process that ended has left of a deleted corpus goes when a server starts', async () => {
+  const folder = await temporaryFolder();
+  const server = await startCrashing(folder);
+  const path = await newCorpus(clientOf(server, server.key));
+  await server.kill9();
+  const filename = join(folder, 'data/service.db');
+  const [corpusId = ''] = path.split('/').slice(-1);
+  const passages = Array.from({ length: 3000 }, (_, at) => ({ text: `Owl ${at}`, vector: [1, at] }));
+  const database = openSqlite(filename, createLog('silent'));
+  await writeInto(database, systemClock, corpusId, [{ id: 'doc_owls', title: 'Owls', passages }]);
+  await database.close();
+
+  const store = await openStore(`sqlite:${filename}`, { clock: systemClock, log: createLog('silent') });
+  const { user_id: userId } = await ask(folder, (sql) => sql('corpora').first('user_id'));
+  const { memberships = [], workspaces = [] } = (await store.principals.byUser(userId)) ?? {};
+  const organizationIds = memberships.map(({ organizationId }) => organizationId);
+  await store.corpora.delete({ userId, memberships, workspaces, organizationIds }, corpusId);
+  expect(await store.chunks.clear()).toBeGreaterThan(0);
+  await store.close();
+  const left = () =>
+    Promise.all(
+      ['chunks', 'chunk_vectors', 'chunk_codes', 'chunk_cells', 'searched_corpora'].map((table) =>
+        ask(folder, async (sql) => (await sql(table)).length),
+      ),
+    );
+  expect(Math.min(...(await left()))).toBeGreaterThan(0);
+
+  const next = await startCrashing(folder);
+  await expect.poll(left, { timeout: 60_000, interval: 100 }).toEqual([0, 0, 0, 0, 0]);
+  await next.stop();
+  await expectSound(filename);
 });
 
 async function newCorpus(client: Client): Promise<string> {

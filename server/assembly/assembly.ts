@@ -309,6 +309,7 @@ async function assemble(
       await providers.providerAsking.close();
       await runtime.close();
       await knowledge.reindexing.close();
+      await knowledge.clearing.close();
       await embedders.close();
       await providers.providerOauth.settled();
       await Promise.allSettled(renewingLogins);

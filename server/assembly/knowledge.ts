@@ -10,6 +10,7 @@ import {
   type Embedders,
   type EmbeddingPayer,
   type PassageSearch,
+  startClearing,
   startIngestion,
   startReindexing,
 } from '../knowledge/knowledge.ts';
@@ -93,12 +94,16 @@ export function startKnowledge(
     ready: async () => (await embedders.current()).embedder?.identity ?? null,
     log,
   });
+  const clearing = startClearing({ chunks: store.chunks, log });
   const wakes = <Worker extends { wake(): void }>(worker: Worker): Worker => ({
     ...worker,
     wake: () => store.keptRequests.whenCommitted(worker.wake),
   });
   const embedderChoice = createEmbedderChoice({ store, embedders, changed: wakes(reindexing).wake });
-  return { parsers, fileTexts, ingestion: wakes(ingestion), reindexing: wakes(reindexing), embedderChoice };
+  return {
+    ...{ parsers, fileTexts, clearing, embedderChoice },
+    ...{ ingestion: wakes(ingestion), reindexing: wakes(reindexing) },
+  };
 }
 
 /** Looks again into the corpus of a query, with the rights that its person has by then. */

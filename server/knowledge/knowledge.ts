@@ -1,4 +1,5 @@
 /** What the server knows of documents and of what they say. */
+export { startClearing } from './clearing.ts';
 export { embedTexts, isRefusedText } from './embed-texts.ts';
 export { type InstalledModel, installModel } from './embedded/install-model.ts';
 export type { EmbeddingPayer } from './embedder.ts';

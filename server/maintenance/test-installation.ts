@@ -46,10 +46,18 @@ interface NewestSteps {
     readonly made: readonly string[];
     readonly dropped?: readonly string[];
   }[];
-  /** Those that referred to organizations until then. */
-  readonly loosened: readonly string[];
+  /** What referred to others until then. */
+  readonly loosened: readonly Reference[];
   /** On PostgreSQL. */
   readonly functions: readonly string[];
+}
+
+interface Reference {
+  readonly table: string;
+  readonly column: string;
+  readonly to: string;
+  /** It still refers to them, and lets go where they are deleted. */
+  readonly letsGo?: true;
 }
 
 /** What the newest migrations made, what refers to others first: whoever adds a migration names it here. */
@@ -57,7 +65,7 @@ const newestSteps: NewestSteps = {
   names: [
     ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
     ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes', 'deleted-workspaces', 'vain-answers'],
-    ...['refused-passages', 'begun-by-logins', 'taken-attempts'],
+    ...['refused-passages', 'begun-by-logins', 'taken-attempts', 'cleared-corpora'],
   ],
   tables: [
     'refused_passages',
@@ -89,7 +97,14 @@ const newestSteps: NewestSteps = {
     { table: 'sessions', made: ['user_id'] },
     { table: 'files', made: ['api_key_id'] },
   ],
-  loosened: ['usage_days', 'usage_counters'],
+  loosened: [
+    { table: 'usage_days', column: 'organization_id', to: 'organizations' },
+    { table: 'usage_counters', column: 'organization_id', to: 'organizations' },
+    { table: 'searched_corpora', column: 'corpus_id', to: 'corpora', letsGo: true },
+    { table: 'searched_corpora', column: 'organization_id', to: 'organizations' },
+    { table: 'searched_corpora', column: 'workspace_id', to: 'workspaces' },
+    { table: 'chunks', column: 'document_id', to: 'documents' },
+  ],
   functions: searchedByWords.map((table) => `${table}_with`),
 };
 
@@ -109,7 +124,7 @@ export async function undoNewestSteps({ ask }: Pick<TestInstallation, 'ask'>): P
     );
   for (const [table, those] of Object.entries(columns))
     for (const column of those) await ask((sql) => sql.raw('alter table ?? drop column ??', [table, column]));
-  for (const table of loosened) await ask((sql) => bindToOrganizations(sql, table));
+  for (const reference of loosened) await ask((sql) => bind(sql, reference));
   await ask(async (sql) => {
     if (sql.client.config.client !== 'pg') return;
     for (const name of functions) await sql.raw('drop function if exists ??', [name]);
@@ -117,22 +132,26 @@ export async function undoNewestSteps({ ask }: Pick<TestInstallation, 'ask'>): P
   await ask((sql) => sql('schema_versions').whereIn('name', names).delete());
 }
 
-async function bindToOrganizations(sql: Knex, table: string): Promise<void> {
+async function bind(sql: Knex, { table, column, to, letsGo }: Reference): Promise<void> {
   if (sql.client.config.client === 'pg') {
     await sql.schema.alterTable(table, (bound) => {
-      bound.foreign('organization_id').references('organizations.id').onDelete('cascade');
+      if (letsGo) {
+        bound.dropForeign(column);
+        bound.dropNullable(column);
+      }
+      bound.foreign(column).references(`${to}.id`).onDelete('cascade');
     });
     return;
   }
   // SQLite adds no reference to a table: its text gets one.
+  const reference = `, foreign key(\`${column}\`) references \`${to}\`(\`id\`) on delete `;
+  const known = sql('sqlite_schema').where({ type: 'table', name: table });
+  const { sql: made }: { sql: string } = await known.clone().first('sql');
+  const loose = letsGo
+    ? made.replace(`${reference}set null`, '').replace(`\`${column}\` text`, '$& not null')
+    : made;
   await sql.raw('pragma writable_schema = on');
-  await sql('sqlite_schema')
-    .where({ type: 'table', name: table })
-    .update({
-      sql: sql.raw('substr(sql, 1, length(sql) - 1) || ?', [
-        ', foreign key(`organization_id`) references `organizations`(`id`) on delete CASCADE)',
-      ]),
-    });
+  await known.clone().update({ sql: loose.replace(/\)$/, `${reference}CASCADE)`) });
   await sql.raw('pragma writable_schema = reset');
 }
 

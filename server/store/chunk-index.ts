@@ -4,6 +4,7 @@ import { newId } from '../ids.ts';
 import { changeCounts, countTerms, type StoredTerms } from './chunk-counts.ts';
 import { storedTerms, storedWords, termsIn } from './chunk-terms.ts';
 import { readVectors, writeVectors } from './chunk-vectors.ts';
+import { clearPart } from './clear-corpora.ts';
 import type { Database } from './database.ts';
 import { deletePassagesOf } from './delete-in-parts.ts';
 import { insertRows } from './insert-rows.ts';
@@ -66,6 +67,8 @@ export interface Chunks {
   ): Promise<void>;
   /** Deletes what was staged before, and never published. Answers with how many there were. */
   sweep(before: Date): Promise<number>;
+  /** Deletes a part of what deleted corpora have left. Answers with how many rows; 0 where there is none for this process. */
+  clear(): Promise<number>;
 }
 
 export interface ChunkRow {
@@ -108,6 +111,7 @@ export function chunkIndex({ database, clock }: Pick<StoreParts, 'database' | 'c
     publish: (owner, document, sql) => publish(sql, owner, document, now()),
     remove: (owner, corpusId, documentId, sql) => remove(sql, owner, corpusId, documentId),
     sweep: (before) => sweepStaged(database, before.getTime()),
+    clear: () => clearPart(database),
   };
 }
 
@@ -127,6 +131,9 @@ async function stage(
   await sql('chunks').where({ document_id, generation }).whereIn('ordinal', ordinals).delete();
   const rows = chunks.map((chunk) => rowOf(chunk, corpus, document, now));
   await insertRows(sql, 'chunks', rows);
+  // No reference says so: passages outlive the documents of a corpus that is deleted.
+  if (!(await sql('documents').where({ id: document_id }).forKeyShare().first('id')))
+    throw new Error(`The document ${document_id} is gone.`);
   const numbers = await numbersOf(sql, document, ordinals);
   // Here, and not where they are published: that holds up everybody who writes. No search sees them before.
   await insertWords(

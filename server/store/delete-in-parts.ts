@@ -15,15 +15,17 @@ export type CorporaOf =
   | { readonly workspace_id: string }
   | { readonly organization_id: string };
 
-/** What corpora hold, before they go themselves. What is taken into them at this moment is held by now. */
+/**
+ * What corpora hold, before they go themselves. What is taken into them at this moment is held by now. Their passages stay,
+ * seen by nobody, until they are cleared.
+ */
 export async function emptyCorpora(sql: Knex.Transaction, place: CorporaOf): Promise<void> {
   // In the order in which whoever stages passages needs them: these first, their documents after them.
-  const numbers: number[] = await sql('searched_corpora')
+  await sql('searched_corpora')
     .where({ ...place })
     .orderBy('number')
     .forUpdate()
     .pluck('number');
-  for (const number of numbers) await deletePassages(sql, number);
   const documents: string[] = await sql('documents')
     .where({ ...place })
     .pluck('id');
@@ -34,22 +36,10 @@ export async function deleteSessions(sql: Knex.Transaction, ids: readonly string
   await deleteRows(sql, 'sessions', ids, sessionsAtOnce);
 }
 
-/** From one to the next: those that are deleted stay in the index until the transaction has ended. */
-async function deletePassages(sql: Knex.Transaction, corpus_number: number): Promise<void> {
-  for (let last = 0; ; ) {
-    const numbers: number[] = await sql('chunks')
-      .where({ corpus_number })
-      .where('number', '>', last)
-      .orderBy('number')
-      .limit(passagesAtOnce)
-      .pluck('number');
-    await deleteRows(sql, 'chunks', numbers, passagesAtOnce, 'number');
-    last = numbers.at(-1) ?? last;
-    if (numbers.length < passagesAtOnce) return;
-  }
-}
-
-/** Those of a document, or of its readings before one. From one to the next here, too. */
+/**
+ * The passages of a document, or of its readings before one. From one to the next: those that are deleted stay in the index
+ * until the transaction has ended.
+ */
 export async function deletePassagesOf(
   sql: Knex.Transaction,
   document_id: string,

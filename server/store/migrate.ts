@@ -48,6 +48,7 @@ import { vainAnswers } from './migrations/0044-vain-answers.ts';
 import { refusedPassages } from './migrations/0045-refused-passages.ts';
 import { begunByLogins } from './migrations/0046-begun-by-logins.ts';
 import { takenAttempts } from './migrations/0047-taken-attempts.ts';
+import { clearedCorpora } from './migrations/0048-cleared-corpora.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -95,6 +96,7 @@ const migrations: readonly Migration[] = [
     refusedPassages,
     begunByLogins,
     takenAttempts,
+    clearedCorpora,
   ],
 ];
 
