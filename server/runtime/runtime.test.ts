@@ -3,14 +3,19 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { createLog } from '../log.ts';
 import { createMemoryTranscript, type MemoryTranscript } from './memory/memory-transcript.ts';
 import { noUsage } from './models/model.ts';
 import { createRuntime, type Query, type Runtime } from './runtime.ts';
 import { testQuery } from './test-query.ts';
-import type { NumberedEvent, TakenRun } from './transcript.ts';
+import type { NewRun, NumberedEvent, TakenRun } from './transcript.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void; // exposed in the line before
 
 let folder: string;
 let transcript: MemoryTranscript;
@@ -54,6 +59,45 @@ function doneOf(events: readonly NumberedEvent[]) {
   if (last?.name !== 'done') throw new Error(`the run ended with ${JSON.stringify(last)}`);
   return last.data;
 }
+
+test('a run that works or waits for its turn holds no files of its prompt: they are kept with the session', async () => {
+  const kept = {
+    ...transcript,
+    beginRun: (run: NewRun) =>
+      transcript.beginRun({
+        ...run,
+        messages: run.messages.map((message) => ({
+          ...message,
+          parts: message.parts.filter(({ type }) => type === 'text'),
+        })),
+      }),
+  };
+  const own = await createRuntime({}, { transcript: kept, demo: true, workspacePath: async () => folder });
+  onTestFinished(() => own.close());
+  const start = async (text: string) => {
+    const file = {
+      type: 'file' as const,
+      media_type: 'image/png',
+      name: 'a',
+      size: 1,
+      sha256: 'x',
+      data: 'AA==',
+    };
+    const { runId } = await own.start(
+      query('', { messages: [{ role: 'user', parts: [{ type: 'text', text }, file] }] }),
+    );
+    return { runId, file: new WeakRef(file) };
+  };
+  const [working, waiting] = [await start('Please write a file named hello.txt'), await start('Say hello.')];
+  for await (const { data } of own.follow(working.runId, {
+    after: 0,
+    follow: true,
+    signal: AbortSignal.timeout(50_000),
+  }))
+    if ('type' in data && data.type === 'permission_requested') break;
+  collectGarbage();
+  expect([working.file.deref(), waiting.file.deref()]).toEqual([undefined, undefined]);
+});
 
 describe('a run of the demonstration', () => {
   test('streams its text, numbers its events without a gap, and ends with done', async () => {

@@ -154,10 +154,11 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     if (active.size + starting.size >= limits.inProcess)
       throw new Problem('overloaded', 'This server works on as many runs as it can hold; try again soon.');
     const controller = new AbortController();
-    const { workspaceId } = query.session;
+    // Until the run ends its closures keep this, and must name nothing of the query itself.
+    const held = withTextsAlone(query);
     const [scope, workspacePlace] = await parts.preparing(async () => [
-      await parts.openScope(query, runId, controller),
-      await parts.workspacePlace(workspaceId),
+      await parts.openScope(held, runId, controller),
+      await parts.workspacePlace(held.session.workspaceId),
     ]);
     const messages = query.messages.map(newMessage);
     const title = query.session.provisionalTitle ?? null;
@@ -193,10 +194,10 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     hub.stored(runId, stored);
     const finished = work(runId, stored.length, (events) =>
       inTurn(scope, { runNumber, isNext: begun === true }, title, () =>
-        toEnd(query, runId, () => executeRun(scope, events, from)),
+        toEnd(held, runId, () => executeRun(scope, events, from)),
       ),
     );
-    active.set(runId, { controller, finished, goesOn: goesOn(query) });
+    active.set(runId, { controller, finished, goesOn: goesOn(held) });
     // The order to stop was given to those at work while this one was being stored.
     if (closing) stop(runId);
     return { runId, sessionId, model: scope.model.name, notices };
@@ -282,6 +283,15 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
 function isWaitedFor({ trigger, onUnanswered, request }: Query): boolean {
   if (trigger === 'messages') return true;
   return trigger === 'api' && onUnanswered === 'deny' && !request?.summary;
+}
+
+/** Its files are read again when its turn has come: of many runs that wait, each would hold up to 43 MB. */
+function withTextsAlone(query: Query): Query {
+  const messages = query.messages.map(({ role, parts }) => ({
+    role,
+    parts: parts.filter(({ type }) => type === 'text'),
+  }));
+  return { ...query, messages };
 }
 
 function queuedEvent({ runId, sessionId }: RunScope) {
