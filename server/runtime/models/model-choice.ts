@@ -8,6 +8,8 @@ export interface ModelChoice {
   /** Asked now. */
   readonly model: Model;
   readonly generation: Generation;
+  /** Whether it is one of the fallbacks by now. */
+  readonly replaced: boolean;
   /** Takes the next of the fallbacks for good; false where there is none left. */
   replace(): boolean;
   /** Takes the fallback that another process had come to; where it is none of them any more, all stays as it is. */
@@ -49,7 +51,8 @@ function choiceOf(
   // Those whose provider is not there were told of when the settings were read.
   const left = fallbacks.flatMap((fallback) => providers.chosen(fallback) ?? []);
   const { providerOptions: _fieldsOfAnotherVendor, ...common } = generation;
-  let now = { model: providers.open(name), generation };
+  const first = { model: providers.open(name), generation };
+  let now = first;
   const replace = (): boolean => {
     const next = left.shift();
     if (next === undefined) return false;
@@ -62,6 +65,9 @@ function choiceOf(
     },
     get generation() {
       return now.generation;
+    },
+    get replaced() {
+      return now !== first;
     },
     replace,
     resumeWith(name) {

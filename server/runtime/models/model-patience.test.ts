@@ -269,4 +269,21 @@ describe.each(dialects)('what a provider will not take (%s)', (type) => {
     const { body } = await upstream.latest(() => true);
     expect(JSON.stringify(body)).toContain('First');
   });
+
+  test('is kept where only a fallback refused it, for the model that was asked', async () => {
+    await upstream.script([
+      { when: { model: 'other' }, fail: { kind: 'status', status: 400 } },
+      { when: { last_user: 'First' }, fail: { kind: 'status', status: 503 } },
+      answer,
+    ]);
+    const { ask } = await modelRuntime(upstream, {
+      type,
+      large: { fallbacks: ['house:other'] },
+      options: { limits: { max_attempts: 1 } },
+    });
+    expect(errorOf(await ask('First'))).toMatch(/^provider_request_refused/);
+    await ask('Second');
+    const { body } = await upstream.latest(() => true);
+    expect(JSON.stringify(body)).toContain('First');
+  });
 });

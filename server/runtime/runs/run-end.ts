@@ -17,6 +17,7 @@ import { spend } from './spending.ts';
 /** As much of a run as is needed to end it, also where the rest could not be opened. */
 export type EndingRun = Pick<RunScope, 'runId' | 'sessionId' | 'transcript' | 'log' | 'corpus'> & {
   readonly model: Pick<Model, 'name'> & Partial<Pick<Model, 'facts'>>;
+  readonly models?: Pick<RunScope['models'], 'replaced'>;
 };
 
 /** Ends a run that was stopped, with the reason. */
@@ -128,6 +129,8 @@ export async function failRun(
 async function refusedMessages(scope: EndingRun, cause: unknown): Promise<readonly string[]> {
   if (!(cause instanceof ModelFailure) || (cause.remedy !== 'reword' && cause.remedy !== 'shorten'))
     return [];
+  // A fallback may take less than the model that the next run asks.
+  if (scope.models?.replaced) return [];
   return unansweredMessages(scope);
 }
 
