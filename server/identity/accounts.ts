@@ -2,7 +2,7 @@
 import { placeOf } from '../address-place.ts';
 import type { LoginRequest, RegisterRequest, User } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import type { LoginBrake } from './login-brake.ts';
+import { answered, type LoginBrake } from './login-brake.ts';
 import { hashOf } from './opaque-tokens.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
 import type { IdentityRecords, Origin, RegistrationToken, UserThen } from './records.ts';
@@ -35,8 +35,8 @@ export function createAccounts(
       if (!token) return create(body, token, origin);
       const guarded = await brake.guard('registration_token', placeOf(origin?.address ?? null));
       // Looked up before the costly part: nobody buys hashing time with tokens that they made up.
-      await invitations.requireOpen(token);
-      const user = await create(body, token, origin);
+      const register = () => create(body, token, origin);
+      const user = await answered(guarded, invitations.requireOpen(token).then(register));
       await guarded.forget();
       return user;
     },

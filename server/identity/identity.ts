@@ -29,7 +29,7 @@ import { bootstrap, type FirstCredential, type FirstStart, type Show } from './b
 import { createDeviceLogins, type DeviceLogins } from './device-logins.ts';
 import { createInvitations, type Invitations } from './invitations.ts';
 import { createKeptRequests, type KeepMeanwhile, type KeptRequests } from './kept-requests.ts';
-import { createLoginBrake } from './login-brake.ts';
+import { answered, createLoginBrake } from './login-brake.ts';
 import { createLogins } from './logins.ts';
 import { createPerson } from './new-people.ts';
 import { createNotices, type Mailer } from './notices.ts';
@@ -236,7 +236,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     async login(body, given) {
       const origin = given ?? nowhere;
       const attempt = await brake.begin(normalisedEmail(body.email), origin.address);
-      const account = await accounts.check(body);
+      const account = await answered(attempt, accounts.check(body));
       await attempt.takeBack();
       await secondFactors.require(account.user, body.otp, origin);
       await brake.welcome(account.user, origin.address);

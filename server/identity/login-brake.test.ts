@@ -1,5 +1,6 @@
 /** The brake on guessing passwords: whom it stops, and whom it never keeps out. */
 import { describe, expect, test } from 'vitest';
+import { Problem } from '../problem.ts';
 import { ada, grace, testIdentity } from './test-identity.ts';
 
 const tooMany = { code: 'too_many_attempts', status: 429 };
@@ -131,6 +132,59 @@ describe('one address', () => {
     const { wrong } = await begin(1);
     expect(await wrong(null)).toBe('login_failed');
     expect(await wrong(null)).toBe('too_many_attempts');
+  });
+});
+
+describe('what the server cannot do just now', () => {
+  /** A server whose database is away for whoever asks for an account, a password or a link. */
+  async function beginWithout() {
+    const opened = await begin(1);
+    const { store, another } = opened;
+    const away = async () => {
+      throw new Problem('database_unavailable', 'The database is away.');
+    };
+    const without = await another({
+      records: {
+        ...store,
+        users: { ...store.users, findForLogin: away },
+        passwords: { ...store.passwords, find: away, isOpen: away },
+        invitations: { ...store.invitations, requireOpen: away },
+      },
+    });
+    return { ...opened, without };
+  }
+  const many = 12;
+  const unavailable = Array<string>(many).fill('database_unavailable');
+  const manyTimes = async (attempt: () => Promise<unknown>) => {
+    const seen: string[] = [];
+    for (let turn = 0; turn < many; turn += 1) seen.push(await outcome(attempt()));
+    return seen;
+  };
+
+  test('is no wrong guess at a login, wherever it comes from', async () => {
+    const { without, wrong, right } = await beginWithout();
+    for (const address of [home, '203.0.113.1']) {
+      expect(await manyTimes(() => without.login(ada, from(address)))).toEqual(unavailable);
+      expect(await right(address)).toBe('in');
+      expect(await wrong(address)).toBe('login_failed');
+      expect(await right(address)).toBe('too_many_attempts');
+    }
+  });
+
+  test('is none at the password of one’s own, at a link to a new one, or at a token', async () => {
+    const { without, identity, right } = await beginWithout();
+    const { access_token } = await identity.login(ada, from(home));
+    const principal = await identity.authenticate(access_token);
+    expect(await manyTimes(() => without.enrollMfa(principal, ada.password))).toEqual(unavailable);
+    expect(await outcome(identity.enrollMfa(principal, ada.password))).toBe('in');
+    const { token } = await identity.createPasswordResetLink(principal, ada.email);
+    const reset = { token, password: ada.password };
+    expect(await manyTimes(() => without.resetPassword(reset, from(home)))).toEqual(unavailable);
+    expect(await outcome(identity.resetPassword(reset, from(home)))).toBe('in');
+    const invited = { ...grace, invitation_token: 'it_1' };
+    expect(await manyTimes(() => without.register(invited, from(home)))).toEqual(unavailable);
+    expect(await outcome(identity.register(invited, from(home)))).toBe('registration_refused');
+    expect(await right(home)).toBe('in');
   });
 });
 

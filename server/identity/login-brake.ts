@@ -27,12 +27,13 @@ interface Account {
 
 /** An attempt that was counted, and counts as a failure until somebody says otherwise. */
 export interface LoginAttempt {
-  /** The password was right. */
+  /** The password was right, or nobody said whether it was. */
   takeBack(): Promise<void>;
 }
 
 export interface Guarded {
   forget(): Promise<void>;
+  takeBack(): Promise<void>;
 }
 
 /** The time in which attempts are counted. */
@@ -44,7 +45,7 @@ const linksAnHour = 3;
 /** To one address, whoever causes them, and by one person. */
 const [lettersToOne, lettersOfOne, daySeconds] = [5, 200, 24 * 3600];
 
-const free: LoginAttempt & Guarded = { takeBack: async () => undefined, forget: async () => undefined };
+const free: Guarded = { takeBack: async () => undefined, forget: async () => undefined };
 
 /**
  * Whoever comes from an address that the account has logged in from is counted apart from everybody else, so that
@@ -117,12 +118,27 @@ export function createLoginBrake(
     async guard(kind, key) {
       if (most === 0) return free;
       refuse(await others[kind].count(key));
-      return { forget: () => others[kind].forget(key) };
+      return { forget: () => others[kind].forget(key), takeBack: () => others[kind].giveBack(key) };
     },
     letter: async (from, to) =>
       most === 0 || ((await letters.of.count(from.id)).allowed && (await letters.to.count(to)).allowed),
     quietly: async (kind, key) => most === 0 || (await others[kind].count(key)).allowed,
   };
+}
+
+/**
+ * What the server cannot do just now tells nobody whether a guess was right: it is none, and whoever tries again as they
+ * are told is not braked for it.
+ */
+export async function answered<T>(attempt: LoginAttempt, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    const isAnswer = error instanceof Problem && error.status < 500;
+    // Where the database is away, this fails as well: the caller hears of the first failure.
+    if (!isAnswer) await attempt.takeBack().catch(() => undefined);
+    throw error;
+  }
 }
 
 function refuse({ allowed, resetMs }: Awaited<ReturnType<Counter['count']>>, concerns?: Concern): void {

@@ -1,6 +1,6 @@
 /** A person's own password: asked for again before what a stolen access token must not be enough for, and changed. */
 import { Problem } from '../problem.ts';
-import type { LoginBrake } from './login-brake.ts';
+import { answered, type LoginBrake } from './login-brake.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
 import type { Principal } from './principal.ts';
 import type { PasswordRecords } from './records.ts';
@@ -15,8 +15,8 @@ export interface OwnPasswords {
 export function createOwnPasswords(records: PasswordRecords, brake: LoginBrake): OwnPasswords {
   async function confirm(principal: Principal, password: string): Promise<string> {
     const guarded = await brake.guard('password', principal.userId);
-    const hash = await records.find(principal);
-    if (!(await verifyPassword(hash, password)) || hash === null) throw wrong();
+    const hash = await answered(guarded, records.find(principal));
+    if (!(await answered(guarded, verifyPassword(hash, password))) || hash === null) throw wrong();
     await guarded.forget();
     return hash;
   }

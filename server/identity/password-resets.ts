@@ -5,7 +5,7 @@ import type { Account, PasswordResetLink, PasswordResetRequested, User } from '.
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { normalisedEmail } from './accounts.ts';
-import type { LoginBrake } from './login-brake.ts';
+import { answered, type LoginBrake } from './login-brake.ts';
 import type { Notices } from './notices.ts';
 import { hashOf, newResetToken } from './opaque-tokens.ts';
 import { hashPassword } from './passwords.ts';
@@ -122,9 +122,11 @@ export function createPasswordResets(parts: Parts): PasswordResets {
       const guarded = await brake.guard('reset_link', placeOf(origin.address));
       const hash = hashOf(token);
       // Looked up before the costly part: nobody buys hashing time with tokens that they made up.
-      const used = (await records.isOpen(hash))
-        ? await records.reset(hash, await hashPassword(password), { userId: null, origin })
-        : null;
+      const use = async () =>
+        (await records.isOpen(hash))
+          ? records.reset(hash, await hashPassword(password), { userId: null, origin })
+          : null;
+      const used = await answered(guarded, use());
       if (!used)
         throw new Problem(
           'reset_link_expired',
