@@ -1,8 +1,10 @@
 /** What parsers have read: the text of some bytes once in an organization, compressed, with what it is cut along. */
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
+import type { Knex } from 'knex';
 import { newId } from '../ids.ts';
 import type { StoreParts } from './parts.ts';
+import { sweep } from './sweeps.ts';
 
 /** Bytes, and the parser that reads them. */
 export interface ReadBytes {
@@ -38,6 +40,9 @@ const decompress = promisify(gunzip);
 
 /** How exactly it is known when a text was asked for last. */
 const usedWithinMs = 3_600_000;
+
+/** A text may have megabytes, and each page of it is read before it is free. */
+export const extractedTextLimits = { sweptAtOnce: 50 };
 
 export function extractedTexts({ database, clock }: Pick<StoreParts, 'database' | 'clock'>): ExtractedTexts {
   const now = (): number => clock.now().getTime();
@@ -75,11 +80,17 @@ export function extractedTexts({ database, clock }: Pick<StoreParts, 'database' 
       });
     },
     prune: (before) =>
-      database.write('installation', (sql) =>
-        sql('extracted_texts')
-          .where('used_at', '<', before.getTime())
-          .whereNotExists(sql('documents').whereRaw('documents.text_id = extracted_texts.id'))
-          .delete(),
-      ),
+      sweep(database, (sql, most) => pruneSome(sql, before.getTime(), most), extractedTextLimits.sweptAtOnce),
   };
+}
+
+async function pruneSome(sql: Knex.Transaction, before: number, most: number): Promise<number> {
+  const unused = () =>
+    sql<TextRow>('extracted_texts')
+      .where('used_at', '<', before)
+      .whereNotExists(sql('documents').whereRaw('documents.text_id = extracted_texts.id'));
+  const ids = await unused().orderBy('used_at').limit(most).forUpdate().pluck('id');
+  // Whoever held one until now has made a document from it, or asked for it.
+  await unused().whereIn('id', ids).delete();
+  return ids.length;
 }

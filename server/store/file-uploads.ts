@@ -1,4 +1,5 @@
 /** Uploads that can be gone on with: their bytes come in any number of requests, to any node, and last from each on. */
+import type { Knex } from 'knex';
 import type { FileUploadCreate, FileUploadState } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { type Appended, appendTo } from './append-upload.ts';
@@ -11,6 +12,7 @@ import { tooLarge } from './make-file.ts';
 import type { Spender } from './meter.ts';
 import { quotaStateWithBytes, refuseExceeded } from './quota-check.ts';
 import type { Reach } from './reach.ts';
+import { sweep } from './sweeps.ts';
 
 interface CreatedUpload {
   readonly upload: FileUploadState;
@@ -51,14 +53,11 @@ export function fileUploadRepository(parts: FileParts): FileUploads {
       });
       for (const key of objects) await discard(parts, key);
     },
-    prune: (now) =>
-      database.write('installation', (sql) =>
-        sql<UploadRow>('file_uploads')
-          .where('expires_at', '<=', now.getTime())
-          // One that is about to be a file may become it.
-          .where((due) => due.whereNull('completing_until').orWhere('completing_until', '<=', now.getTime()))
-          .delete(),
-      ),
+    async prune(now) {
+      // One may have come in any number of parts, which would all go in the statement that deletes it.
+      await sweep(database, (sql, most) => pruneParts(sql, now.getTime(), most));
+      return sweep(database, (sql, most) => pruneEmptied(sql, now.getTime(), most));
+    },
   };
 }
 
@@ -78,6 +77,32 @@ async function create(
     const warnings = refuseExceeded(await quotaStateWithBytes(sql, spender, row.size, now), now);
     return { upload: toUpload(row), notices: warnings.map(({ message }) => message) };
   });
+}
+
+async function pruneParts(sql: Knex.Transaction, now: number, most: number): Promise<number> {
+  const ids = dueUploads(sql, now).select('id');
+  const keys = await sql('file_upload_parts').whereIn('upload_id', ids).limit(most).pluck('object_key');
+  await sql('file_upload_parts').whereIn('object_key', keys).delete();
+  return keys.length;
+}
+
+async function pruneEmptied(sql: Knex.Transaction, now: number, most: number): Promise<number> {
+  const emptied = () =>
+    dueUploads(sql, now).whereNotExists(
+      sql('file_upload_parts').whereRaw('file_upload_parts.upload_id = file_uploads.id'),
+    );
+  const ids = await emptied().orderBy('expires_at').limit(most).pluck('id');
+  await emptied().whereIn('id', ids).delete();
+  return ids.length;
+}
+
+function dueUploads(sql: Knex.Transaction, now: number) {
+  return (
+    sql<UploadRow>('file_uploads')
+      .where('expires_at', '<=', now)
+      // One that is about to be a file may become it.
+      .where((due) => due.whereNull('completing_until').orWhere('completing_until', '<=', now))
+  );
 }
 
 function newRow(spender: Spender, input: FileUploadCreate, now: number): UploadRow {
