@@ -8,7 +8,7 @@ import { takeDevice } from './device-logins.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Origin, type Reach, requireWholeReach } from './reach.ts';
-import { sweepTable } from './sweeps.ts';
+import { sweep } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
 import { holdUnchanged } from './user-row.ts';
 
@@ -90,6 +90,9 @@ interface Ending {
 
 const touchIntervalMs = 60_000;
 
+/** What goes in one statement. */
+const tokensAtOnce = 1000;
+
 export function loginRepository({ database, clock, cursors }: StoreParts): Logins {
   const now = (): number => clock.now().getTime();
   return {
@@ -138,7 +141,11 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
       ),
     endAll: (userId, by) =>
       database.write('installation', (sql) => endLoginsOf(sql, userId, { by, at: now() })),
-    prune: (before) => sweepTable(database, 'logins', 'expires_at', before.getTime()),
+    async prune(before) {
+      // One may have been given any number of tokens, which would all go in the statement that deletes it.
+      await sweep(database, (sql, most) => pruneTokens(sql, before.getTime(), most));
+      return sweep(database, (sql, most) => pruneEmptied(sql, before.getTime(), most));
+    },
   };
 }
 
@@ -221,6 +228,31 @@ async function endWhere(
       organizationId: await homeOf(sql, user_id),
       ...(reason !== undefined && { after: { reason } }),
     });
+}
+
+async function pruneTokens(sql: Knex.Transaction, before: number, most: number): Promise<number> {
+  const ids = sql('logins').where('expires_at', '<', before).select('id');
+  const hashes = await sql<TokenRow>('refresh_tokens').whereIn('login_id', ids).limit(most).pluck('hash');
+  return sql<TokenRow>('refresh_tokens').whereIn('hash', hashes).delete();
+}
+
+async function pruneEmptied(sql: Knex.Transaction, before: number, most: number): Promise<number> {
+  const ids = await sql<LoginRow>('logins')
+    .where('expires_at', '<', before)
+    .whereNotExists(sql('refresh_tokens').whereRaw('refresh_tokens.login_id = logins.id'))
+    .orderBy('expires_at')
+    .limit(most)
+    .pluck('id');
+  return sql<LoginRow>('logins').whereIn('id', ids).delete();
+}
+
+/** Before an account goes: they would all go in the statement that deletes it. */
+export async function deleteTokensOf(sql: Knex.Transaction, user_id: string): Promise<void> {
+  const ids = sql<LoginRow>('logins').where({ user_id }).select('id');
+  for (let deleted = tokensAtOnce; deleted === tokensAtOnce; ) {
+    const some = sql<TokenRow>('refresh_tokens').whereIn('login_id', ids).limit(tokensAtOnce).select('hash');
+    deleted = await sql<TokenRow>('refresh_tokens').whereIn('hash', some).delete();
+  }
 }
 
 function toLogin(row: LoginRow, currentId: string): Login {

@@ -5,6 +5,7 @@ import { recordAudit } from './audit.ts';
 import { askToStop, endOpen, openRuns } from './job-queue.ts';
 import type { JobRow } from './job-rows.ts';
 import { pauseJob } from './jobs.ts';
+import { deleteTokensOf } from './logins.ts';
 import { hasOtherOwner, lastOwner, withdrawInvitationsBeyond } from './organization-roles.ts';
 import {
   type DeletedOrganization,
@@ -58,6 +59,7 @@ export async function deletePerson(
     organizationId: managerOf(person.row, person.memberships),
     before: { email: person.row.email, name: person.row.name, transfer_to: transferTo ?? null },
   });
+  await deleteTokensOf(sql, id);
   await sql('users').where({ id }).delete();
   return {
     stoppedRuns,

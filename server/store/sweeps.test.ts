@@ -4,6 +4,8 @@ import { createLog } from '../log.ts';
 import type { FileParts } from './discard-objects.ts';
 import { extractedTextLimits, extractedTexts } from './extracted-texts.ts';
 import { fileUploadRepository } from './file-uploads.ts';
+import { loginRepository } from './logins.ts';
+import type { StoreParts } from './parts.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
 import { sweep, sweepLimits, sweepTable } from './sweeps.ts';
@@ -63,6 +65,26 @@ describeStores('A sweep', (store, engine) => {
     expect(await texts.prune(new Date(1500))).toBe(2 * extractedTextLimits.sweptAtOnce);
     expect(transactions() - begun).toBe(3);
     expect(await engine.sql()('extracted_texts').whereIn('id', ids).pluck('id')).toEqual([ids[0]]);
+    await database.close();
+  });
+
+  it('of logins takes the tokens of one a few at a time, and leaves those that are not over', async () => {
+    const { userId } = await newAccount(store());
+    const begin = (expiresAt: Date) =>
+      store().logins.create({ userId, refreshHash: `login-${userId}-${expiresAt.getTime()}`, expiresAt });
+    const over = await begin(new Date(1000));
+    const open = await begin(new Date(3000));
+    const given = Array.from({ length: sweepLimits.rows + 5 }, (_, count) => ({
+      ...{ hash: `given-${userId}-${count}`, login_id: over, created_at: 0, used_at: 1 },
+    }));
+    await engine.sql().batchInsert('refresh_tokens', given, 100);
+    const { database, transactions } = counted(engine);
+    const logins = loginRepository({ ...({} as StoreParts), database });
+    expect(await logins.prune(new Date(2000))).toBe(1);
+    expect(transactions()).toBe(3);
+    const left = engine.sql()('refresh_tokens').whereIn('login_id', [over, open]);
+    expect(await left.pluck('login_id')).toEqual([open]);
+    expect(await logins.prune(new Date(4000))).toBe(1);
     await database.close();
   });
 
