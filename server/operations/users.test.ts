@@ -466,8 +466,16 @@ describe('a deleted account', () => {
     const owner = await app.register('owner');
     const worker = await employ('member', owner);
     expect(coded(await remove(pathOf(owner), app.operatorKey))).toEqual([409, 'last_owner']);
+    const { organizationId } = await homeOf(app, owner);
+    const asMember = `/api/v1/organizations/${organizationId}/members/${worker.user.id}`;
+    const put = (token: string, role: string, headers = {}) =>
+      app.request('PUT', asMember, { token, body: { role }, headers });
+    const changed = await put(owner.token, 'viewer');
+    const before = { 'if-match': changed.headers.get('etag') ?? '' };
     const handed = `${pathOf(owner)}?transfer_to=${worker.user.id}`;
     expect((await remove(handed, app.operatorKey)).status).toBe(204);
     expect((await whoAmI(worker.token)).body.memberships).toMatchObject([{ role: 'owner' }]);
+    const late = await put(worker.token, 'owner', before);
+    expect(coded(late)).toEqual([412, 'precondition_failed']);
   });
 });

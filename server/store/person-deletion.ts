@@ -107,7 +107,7 @@ async function leaveOrganization(
   await sql('memberships')
     .insert({ organization_id, user_id: heir, role: 'owner', revision: 1, created_at: now })
     .onConflict(['organization_id', 'user_id'])
-    .merge(['role']);
+    .merge({ role: 'owner', revision: sql.raw('memberships.revision + 1') });
   recordAudit(sql, reach, {
     action: 'organization_member.update',
     target: { type: 'user', id: heir },
