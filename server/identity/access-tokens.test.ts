@@ -3,9 +3,10 @@ import { createHmac, createPrivateKey, generateKeyPairSync, type KeyObject, sign
 import { calculateJwkThumbprint } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { scopeValues } from '../contract/api.ts';
+import { hashOf } from './opaque-tokens.ts';
 import { createSealing } from './sealing.ts';
 import { newSigningKey } from './signing-keys.ts';
-import { ada, type TestIdentity, testIdentity } from './test-identity.ts';
+import { ada, grace, type TestIdentity, testIdentity } from './test-identity.ts';
 
 const invalid = { code: 'credential_invalid', status: 401 };
 const expired = { code: 'credential_expired', status: 401 };
@@ -200,6 +201,39 @@ test('what has expired stays so when the clock is set back by an hour, and nothi
   await identity.authenticate(fresh);
   clock.turn(2 * 3_600_000);
   await expect(identity.authenticate(fresh)).rejects.toMatchObject(expired);
+});
+
+test('links to a new password, invitations and tokens to register with stay expired when the clock is set back', async () => {
+  const { another, clock, store } = await testIdentity();
+  let passed = 0;
+  const identity = await another({ elapsed: () => passed });
+  const [owner, guest] = await Promise.all(
+    [ada, grace].map(async (body) => identity.authenticate((await identity.register(body)).access_token)),
+  );
+  if (!owner || !guest) throw new Error('Nobody has registered.');
+  const expiresAt = new Date(clock.now().getTime() + 3_600_000);
+  const link = await identity.createPasswordResetLink(owner, ada.email);
+  const body = { email: grace.email, expires_at: expiresAt.toISOString() };
+  const invitation = await identity.invite(
+    owner,
+    owner.organizationIds[0] ?? '',
+    body,
+    async () => undefined,
+  );
+  await store.invitations.add({ kind: 'invitation', hash: hashOf('inv_of_ours'), expiresAt });
+  const origin = { requestId: '', address: null, credential: null };
+  passed = 3_660_000;
+  clock.turn(passed);
+  clock.turn(-3_600_000);
+  await expect(
+    identity.resetPassword({ token: link.token, password: 'a-new-horse-battery' }, origin),
+  ).rejects.toMatchObject({ code: 'reset_link_expired' });
+  await expect(identity.acceptInvitation(guest, { token: invitation.token ?? '' })).rejects.toMatchObject({
+    code: 'invitation_gone',
+  });
+  await expect(
+    identity.register({ ...ada, email: 'eve@example.com', invitation_token: 'inv_of_ours' }),
+  ).rejects.toMatchObject({ code: 'registration_refused' });
 });
 
 test('a token of a node whose clock is a minute ahead is good on another, until it expires by the clock of that', async () => {

@@ -1,11 +1,12 @@
 /** Accounts: who may register, and whose password is right. */
 import { placeOf } from '../address-place.ts';
+import type { Clock } from '../clock.ts';
 import type { LoginRequest, RegisterRequest, User } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { answered, type LoginBrake } from './login-brake.ts';
 import { hashOf } from './opaque-tokens.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
-import type { IdentityRecords, Origin, RegistrationToken, UserThen } from './records.ts';
+import type { IdentityRecords, Origin, ShownToken, UserThen } from './records.ts';
 
 export interface Accounts {
   /** Throws `registration_refused`, `email_taken`, or `too_many_attempts` where too many tokens were not good. */
@@ -21,15 +22,16 @@ export function createAccounts(
   { users, invitations }: Pick<IdentityRecords, 'users' | 'invitations'>,
   brake: LoginBrake,
   registration: Registration,
+  clock: Clock,
 ): Accounts {
-  async function create(body: RegisterRequest, token?: RegistrationToken, origin?: Origin): Promise<User> {
+  async function create(body: RegisterRequest, token?: ShownToken, origin?: Origin): Promise<User> {
     const account = await newAccount(body.email, body.password, body.name);
     return users.createAccount({ ...account, token, origin });
   }
 
   return {
     async register(body, origin) {
-      const token = tokenOf(body);
+      const token = tokenOf(body, clock.now());
       if (!token && registration === 'invite') throw invitationNeeded();
       // Whoever may register without a token is not counted: a whole office comes from one address.
       if (!token) return create(body, token, origin);
@@ -76,9 +78,9 @@ export function normalisedEmail(email: string): string {
 }
 
 /** A token that was sent has to be good, whether or not one is needed here. */
-function tokenOf({ bootstrap_token, invitation_token }: RegisterRequest): RegistrationToken | undefined {
-  if (bootstrap_token !== undefined) return { kind: 'bootstrap', hash: hashOf(bootstrap_token) };
-  if (invitation_token !== undefined) return { kind: 'invitation', hash: hashOf(invitation_token) };
+function tokenOf({ bootstrap_token, invitation_token }: RegisterRequest, at: Date): ShownToken | undefined {
+  if (bootstrap_token !== undefined) return { kind: 'bootstrap', hash: hashOf(bootstrap_token), at };
+  if (invitation_token !== undefined) return { kind: 'invitation', hash: hashOf(invitation_token), at };
   return undefined;
 }
 

@@ -7,7 +7,7 @@ import { newAccount } from './accounts.ts';
 import type { ApiKeys } from './api-keys.ts';
 import { newBootstrapToken, newPassword } from './opaque-tokens.ts';
 import { toPrincipal } from './principal.ts';
-import type { IdentityRecords } from './records.ts';
+import type { IdentityRecords, ShownToken } from './records.ts';
 
 /** What decides who becomes the operator. */
 export interface FirstStart {
@@ -60,7 +60,7 @@ export async function bootstrap(
   return records.transaction(async () => {
     const user = await makeOperator(
       admin ?? { email: loopbackEmail, password: newPassword() },
-      hash,
+      { kind: 'bootstrap', hash, at: clock.now() },
       records,
     );
     if (!user || start.inProcess) return null;
@@ -78,12 +78,12 @@ async function shown(credential: FirstCredential, show: Show): Promise<FirstCred
 /** Null where another process was faster. */
 async function makeOperator(
   { email, password }: Account,
-  tokenHash: string,
+  token: ShownToken,
   { users }: Records,
 ): Promise<User | null> {
   const account = await newAccount(email, password);
   try {
-    return await users.createAccount({ ...account, token: { kind: 'bootstrap', hash: tokenHash } });
+    return await users.createAccount({ ...account, token });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (error.code === 'registration_refused' || (await users.hasOperator())) return null;

@@ -186,7 +186,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     records.loginAddresses,
     options.loginAttempts ?? defaultLoginAttempts,
   );
-  const accounts = createAccounts(records, brake, options.registration);
+  const accounts = createAccounts(records, brake, options.registration, clock);
   const notices = createNotices(options.mailer ?? null, options.publicUrl ?? null, log);
   const ownPasswords = createOwnPasswords(records.passwords, brake);
   const invitations = createInvitations({ ...options, brake, notices, clock });

@@ -78,7 +78,7 @@ export function createInvitations(options: InvitationOptions): Invitations {
       return { invitation, sent: true, link: null, token: null };
     },
     async accept(principal, { token }) {
-      const { membership, removed } = await records.invitations.accept(principal, hashOf(token));
+      const { membership, removed } = await records.invitations.accept(principal, hashOf(token), clock.now());
       if (removed > 0) notices.addressProved({ id: principal.userId, email: principal.email });
       return membership;
     },

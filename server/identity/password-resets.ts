@@ -123,8 +123,8 @@ export function createPasswordResets(parts: Parts): PasswordResets {
       const hash = hashOf(token);
       // Looked up before the costly part: nobody buys hashing time with tokens that they made up.
       const use = async () =>
-        (await records.isOpen(hash))
-          ? records.reset(hash, await hashPassword(password), { userId: null, origin })
+        (await records.isOpen(hash, clock.now()))
+          ? records.reset(hash, await hashPassword(password), { userId: null, origin }, clock.now())
           : null;
       const used = await answered(guarded, use());
       if (!used)

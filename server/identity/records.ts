@@ -72,7 +72,7 @@ export interface NewAccount {
   readonly email: string;
   readonly name: string;
   readonly passwordHash: string;
-  readonly token?: RegistrationToken | undefined;
+  readonly token?: ShownToken | undefined;
   /** A provider vouches for the address. */
   readonly addressProved?: boolean | undefined;
   /** Where the request came from; absent where the service makes the account itself. */
@@ -83,6 +83,11 @@ export interface NewAccount {
 export interface RegistrationToken {
   readonly kind: 'bootstrap' | 'invitation';
   readonly hash: string;
+}
+
+/** One that somebody comes with, and when. */
+export interface ShownToken extends RegistrationToken {
+  readonly at: Date;
 }
 
 /** Who a credential belongs to at this moment; each is one query. */
@@ -277,7 +282,7 @@ export interface TaggedApiKey {
 export interface InvitationRecords {
   add(token: RegistrationToken & { readonly expiresAt: Date }): Promise<void>;
   /** Throws `registration_refused` where nobody can use it. */
-  requireOpen(token: RegistrationToken): Promise<void>;
+  requireOpen(token: ShownToken): Promise<void>;
   /** Into an organization. Throws `not_found`, `role_required`, or what speaks against the address. */
   create(
     owner: Owner,
@@ -287,7 +292,11 @@ export interface InvitationRecords {
   /** That it went to its address and to nobody else. */
   noteMailed(owner: Owner, organizationId: string, id: string): Promise<void>;
   /** Joins the organization. Throws `invitation_gone` or `already_member`. */
-  accept(owner: Owner, hash: string): Promise<{ readonly membership: Membership; readonly removed: number }>;
+  accept(
+    owner: Owner,
+    hash: string,
+    now: Date,
+  ): Promise<{ readonly membership: Membership; readonly removed: number }>;
   /** Ends the unused tokens of a kind. */
   withdraw(kind: RegistrationToken['kind']): Promise<number>;
 }
@@ -319,12 +328,13 @@ export interface PasswordRecords {
     actor: Actor,
   ): Promise<User | null>;
   noteForgotten(email: string, actor: Actor): Promise<User | null>;
-  isOpen(hash: string): Promise<boolean>;
+  isOpen(hash: string, now: Date): Promise<boolean>;
   /** Uses the link up and ends every login; null where it is not good. Counts what else was `removed`. */
   reset(
     hash: string,
     passwordHash: string,
     actor: Actor,
+    now: Date,
   ): Promise<{ readonly user: User; readonly removed: number } | null>;
 }
 

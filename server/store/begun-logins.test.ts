@@ -64,7 +64,10 @@ describeStores('What was begun', (store, engine) => {
       'a changed password',
       ({ reach }) => store().passwords.change(reach, { from: 'argon2id', to: 'new' }, 'lgn_x'),
     ],
-    ['a new one', async ({ email }) => store().passwords.reset(await link(email), 'new', anybody)],
+    [
+      'a new one',
+      async ({ email }) => store().passwords.reset(await link(email), 'new', anybody, engine.clock.now()),
+    ],
     ['the end of all logins', ({ reach }) => store().logins.endAll(reach.userId, anybody)],
     ['that by an admin', ({ boss, reach }) => store().people.revokeLogins(boss, reach.userId)],
     ['a suspension', ({ boss, reach }) => store().people.update(boss, reach.userId, { status: 'suspended' })],
@@ -186,7 +189,7 @@ describeStores('What was begun', (store, engine) => {
     expect(await login()).toBeNull();
     await store().people.update(boss, reach.userId, { status: 'active' });
     expect(await login()).toMatch(/^lgn_/);
-    await store().passwords.reset(await link(email), 'new', anybody);
+    await store().passwords.reset(await link(email), 'new', anybody, engine.clock.now());
     expect(await login()).toBeNull();
     expect((await store().logins.list(reach, '', {})).data).toEqual([]);
   });
@@ -203,7 +206,7 @@ describeStores('What was begun', (store, engine) => {
           await other.logins.createUnchanged(newLogin(reach.userId), found.passwordHash);
       };
       await Promise.all([
-        store().passwords.reset(hash, `password ${round}`, anybody),
+        store().passwords.reset(hash, `password ${round}`, anybody, engine.clock.now()),
         ...[store(), other].map((node) => node.logins.createUnchanged(newLogin(reach.userId), before)),
         byDevice(),
       ]);
@@ -219,7 +222,7 @@ describeStores('What was begun', (store, engine) => {
       ...{ returnTo: '/device' },
       account: { userId: reach.userId, loginId: null, passwordHash: 'argon2id' },
     });
-    await store().passwords.reset(await link(email), 'new', anybody);
+    await store().passwords.reset(await link(email), 'new', anybody, engine.clock.now());
     const identity = { issuer: 'https://a.example', subject: randomUUID() };
     const account = taken?.account ?? { userId: '', loginId: null, passwordHash: '' };
     expect(await store().oidc.link(identity, account, origin)).toBe('changed');

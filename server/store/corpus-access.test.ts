@@ -134,7 +134,7 @@ describeStores('A corpus', (store, engine) => {
     await store().members.remove(admin, homeOf(ada), grace.userId);
     expect(await roleOf(grace, id)).toBeNull();
     expect((await store().corpora.access(admin, id)).access.grants).toEqual([]);
-    await store().invitations.accept(grace, await inviteTo(ada, grace.email, 'member'));
+    await store().invitations.accept(grace, await inviteTo(ada, grace.email, 'member'), engine.clock.now());
     expect(await roleOf(grace, id)).toBeNull();
   });
 

@@ -31,6 +31,11 @@ export interface InvitationToken {
   readonly hash: string;
 }
 
+/** A token that somebody comes with, and when: by a clock that does not go back, or one that has expired is good again. */
+export interface ShownToken extends InvitationToken {
+  readonly at: Date;
+}
+
 /** An invitation that was made, and what its letter says. */
 export interface NewInvitation {
   readonly invitation: Invitation;
@@ -41,7 +46,7 @@ export interface Invitations {
   /** One that leads into no organization: whoever registers with it gets one of their own. */
   add(token: InvitationToken & { readonly expiresAt: Date }): Promise<void>;
   /** Throws `registration_refused` where nobody can use the token; whom it is for is asked where it is used up. */
-  requireOpen(token: InvitationToken): Promise<void>;
+  requireOpen(token: ShownToken): Promise<void>;
   /** Whether a bootstrap token waits to be used. */
   hasOpenBootstrap(): Promise<boolean>;
   /** Ends unused tokens of a kind, so that a lost one can be replaced. Answers with how many there were. */
@@ -62,7 +67,11 @@ export interface Invitations {
    * Joins the organization. One that was mailed shows that the address is the person's: then `removed` counts the other
    * ways into the account that went. Throws `invitation_gone` or `already_member`.
    */
-  accept(reach: Reach, hash: string): Promise<{ readonly membership: Membership; readonly removed: number }>;
+  accept(
+    reach: Reach,
+    hash: string,
+    now: Date,
+  ): Promise<{ readonly membership: Membership; readonly removed: number }>;
   /** Forgets tokens that expired before, used or not; answers with how many there were. */
   prune(before: Date): Promise<number>;
 }
@@ -115,7 +124,7 @@ export function invitationRepository({ database, clock, cursors }: StoreParts): 
       }),
     requireOpen: (token) =>
       database.read('installation', async (sql) => {
-        if (!(await openInvitation(sql, token, now()).first('id'))) throw notOpen();
+        if (!(await openInvitation(sql, token).first('id'))) throw notOpen();
       }),
     hasOpenBootstrap: () =>
       database.read('installation', async (sql) => {
@@ -166,16 +175,16 @@ export function invitationRepository({ database, clock, cursors }: StoreParts): 
         audit(sql, reach, row, 'revoke');
       }),
     // Whoever accepts does not belong to the organization yet, so that no scope of theirs holds it.
-    accept: (reach, hash) =>
+    accept: (reach, hash, at) =>
       database.write('installation', async (sql) => {
         const user = await sql<{ id: string; email_key: string }>('users')
           .where({ id: reach.userId })
           .first();
-        const used = user && (await useInvitation(sql, { kind: 'invitation', hash }, user, now()));
+        const used = user && (await useInvitation(sql, { kind: 'invitation', hash, at }, user));
         // One that leads nowhere is for those who have no account yet.
         if (!used?.organization_id) throw gone();
-        const removed = used.mailed_at === null ? {} : await proveBy(sql, reach, now());
-        const membership = await joinOrganization(sql, reach, used, now(), removed);
+        const removed = used.mailed_at === null ? {} : await proveBy(sql, reach, at.getTime());
+        const membership = await joinOrganization(sql, reach, used, at.getTime(), removed);
         return { membership, removed: countOf(removed) };
       }),
     prune: (before) => sweepTable(database, 'invitations', 'expires_at', before.getTime()),
@@ -193,11 +202,10 @@ async function proveBy(sql: Knex.Transaction, { userId, origin }: Reach, now: nu
 /** Uses a token up inside the transaction of a registration; of many at once, one gets through. */
 export async function consumeInvitation(
   sql: Knex.Transaction,
-  token: InvitationToken,
+  token: ShownToken,
   user: { readonly id: string; readonly email_key: string },
-  now: number,
 ): Promise<InvitationRow> {
-  const used = await useInvitation(sql, token, user, now);
+  const used = await useInvitation(sql, token, user);
   if (!used) throw notOpen();
   return used;
 }
@@ -209,8 +217,10 @@ function notOpen(): Problem {
   );
 }
 
-function openInvitation(sql: Knex, { kind, hash }: InvitationToken, now: number) {
-  return sql<InvitationRow>('invitations').where({ hash, kind, used_at: null }).where('expires_at', '>', now);
+function openInvitation(sql: Knex, { kind, hash, at }: ShownToken) {
+  return sql<InvitationRow>('invitations')
+    .where({ hash, kind, used_at: null })
+    .where('expires_at', '>', at.getTime());
 }
 
 /** Makes the person a member of the organization that the invitation, used up before, is from. */
@@ -250,13 +260,14 @@ export async function joinOrganization(
 /** Undefined where the token is not good for this person. */
 async function useInvitation(
   sql: Knex.Transaction,
-  token: InvitationToken,
+  token: ShownToken,
   user: { readonly id: string; readonly email_key: string },
-  now: number,
 ): Promise<InvitationRow | undefined> {
-  const row = await openInvitation(sql, token, now).forUpdate().first();
+  const row = await openInvitation(sql, token).forUpdate().first();
   if (!row || !(await isGood(sql, row, user.email_key))) return undefined;
-  await sql<InvitationRow>('invitations').where({ id: row.id }).update({ used_at: now, used_by: user.id });
+  await sql<InvitationRow>('invitations')
+    .where({ id: row.id })
+    .update({ used_at: token.at.getTime(), used_by: user.id });
   return row;
 }
 

@@ -58,6 +58,7 @@ describeStores('Memories', (store, engine) => {
     await store().invitations.accept(
       grace,
       await organizationTools(store, engine).inviteTo(ada, grace.email, 'member'),
+      engine.clock.now(),
     );
     const both = await reachOf(grace);
     const [shared] = both.workspaces.filter(({ organizationId }) => organizationId === homeOf(ada));
@@ -83,6 +84,7 @@ describeStores('Memories', (store, engine) => {
     await store().invitations.accept(
       grace,
       await organizationTools(store, engine).inviteTo(ada, grace.email, 'member'),
+      engine.clock.now(),
     );
     await create(ada, { content: 'Tea is on shelf three.', scope: 'workspace' });
     const both = await reachOf(grace);

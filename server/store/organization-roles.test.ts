@@ -136,7 +136,11 @@ describeStores('A role in an organization', (store, engine) => {
     const home = homeOf(owner);
     const people = await Promise.all(Array.from({ length: 8 }, () => newAccount(store(), 'Guest')));
     for (const person of people)
-      await store().invitations.accept(person, await inviteTo(owner, person.email, 'member'));
+      await store().invitations.accept(
+        person,
+        await inviteTo(owner, person.email, 'member'),
+        engine.clock.now(),
+      );
     const workspace = await workspaceIn(owner);
     const reach = await reachOf(owner, 'admin');
     const [one, other] = await nodes();
@@ -159,7 +163,7 @@ describeStores('A role in an organization', (store, engine) => {
     const input = { email: guest.email, role: 'member' as const, hash };
     await store().invitations.create(await reachOf(second, 'admin'), homeOf(owner), input);
     await store().people.update(operator, second.userId, { status: 'suspended' });
-    const accept = () => store().invitations.accept(guest, hash);
+    const accept = () => store().invitations.accept(guest, hash, engine.clock.now());
     expect(await refusals([accept()])).toEqual(['invitation_gone']);
     await store().people.update(operator, second.userId, { status: 'active' });
     expect(await accept()).toMatchObject({ membership: { role: 'member' } });

@@ -108,12 +108,15 @@ describeStores('Organizations', (store, engine) => {
     const person = await newAccount(store(), 'Guest');
     const hash = await inviteTo(owner, person.email, 'member');
     const [one, other] = await nodes();
-    const uses = Array.from({ length: 50 }, (_, n) => (n % 2 ? one : other).invitations.accept(person, hash));
+    const uses = Array.from({ length: 50 }, (_, n) =>
+      (n % 2 ? one : other).invitations.accept(person, hash, engine.clock.now()),
+    );
     expect(await refusals(uses)).toEqual(Array(49).fill('invitation_gone'));
     expect(await rolesIn(homeOf(owner))).toHaveLength(2);
 
     const email = `${randomUUID()}@example.com`;
-    const token = { kind: 'invitation' as const, hash: await inviteTo(owner, email, 'viewer') };
+    const hashOfTheirs = await inviteTo(owner, email, 'viewer');
+    const token = { kind: 'invitation', hash: hashOfTheirs, at: engine.clock.now() } as const;
     const account = { email, name: 'New', passwordHash: 'argon2id', token };
     const accounts = Array.from({ length: 20 }, (_, n) => (n % 2 ? one : other).users.createAccount(account));
     expect(await refusals(accounts)).toEqual(Array(19).fill('registration_refused'));
@@ -139,7 +142,11 @@ describeStores('Organizations', (store, engine) => {
     const { group } = await store().groups.create(reach, { organization_id: home, name: 'Readers' });
     const people = await Promise.all(Array.from({ length: 8 }, () => newAccount(store(), 'Guest')));
     for (const person of people)
-      await store().invitations.accept(person, await inviteTo(owner, person.email, 'member'));
+      await store().invitations.accept(
+        person,
+        await inviteTo(owner, person.email, 'member'),
+        engine.clock.now(),
+      );
     const [one, other] = await nodes();
     await Promise.allSettled(
       people.flatMap(({ userId }, n) => {
@@ -220,7 +227,7 @@ describeStores('Organizations', (store, engine) => {
     const home = homeOf(owner);
     const person = await newAccount(store(), 'Guest');
     const hash = await inviteTo(owner, person.email, 'viewer');
-    await store().invitations.accept(person, hash);
+    await store().invitations.accept(person, hash, engine.clock.now());
     const reach = await reachOf(owner, 'admin');
     await store().members.setRole(reach, home, person.userId, 'member');
     const { group } = await store().groups.create(reach, { organization_id: home, name: 'Readers' });

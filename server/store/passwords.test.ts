@@ -24,14 +24,14 @@ describeStores('Passwords', (store, engine) => {
     const others = await begin(mallory.userId);
     const [first, second] = [await link(ada.email.toUpperCase(), true), await link(ada.email, true)];
     expect(first.user).toMatchObject({ id: ada.userId });
-    expect(await store().passwords.isOpen(first.hash)).toBe(true);
-    const owner = await store().passwords.reset(first.hash, 'new', anybody);
+    expect(await store().passwords.isOpen(first.hash, engine.clock.now())).toBe(true);
+    const owner = await store().passwords.reset(first.hash, 'new', anybody, engine.clock.now());
     expect(owner).toMatchObject({ user: { id: ada.userId, email: ada.email }, removed: 0 });
     expect(await passwordOf(ada.email)).toBe('new');
     expect(await Promise.all([...logins, others].map(isEnded))).toEqual([true, true, false]);
     for (const { hash } of [first, second]) {
-      expect(await store().passwords.isOpen(hash)).toBe(false);
-      expect(await store().passwords.reset(hash, 'newer', anybody)).toBeNull();
+      expect(await store().passwords.isOpen(hash, engine.clock.now())).toBe(false);
+      expect(await store().passwords.reset(hash, 'newer', anybody, engine.clock.now())).toBeNull();
     }
     expect(await passwordOf(ada.email)).toBe('new');
   });
@@ -42,7 +42,7 @@ describeStores('Passwords', (store, engine) => {
     const other = await engine.open();
     const outcomes = await Promise.all(
       Array.from({ length: 10 }, (_, index) =>
-        (index % 2 ? store() : other).passwords.reset(hash, `password ${index}`, anybody),
+        (index % 2 ? store() : other).passwords.reset(hash, `password ${index}`, anybody, engine.clock.now()),
       ),
     );
     expect(outcomes.filter((outcome) => outcome !== null)).toHaveLength(1);
@@ -53,9 +53,9 @@ describeStores('Passwords', (store, engine) => {
     const ada = await newAccount(store());
     const { hash } = await link(ada.email);
     engine.clock.advance(60 * 60_000);
-    expect(await store().passwords.isOpen(hash)).toBe(false);
-    expect(await store().passwords.reset(hash, 'new', anybody)).toBeNull();
-    expect(await store().passwords.reset('unknown', 'new', anybody)).toBeNull();
+    expect(await store().passwords.isOpen(hash, engine.clock.now())).toBe(false);
+    expect(await store().passwords.reset(hash, 'new', anybody, engine.clock.now())).toBeNull();
+    expect(await store().passwords.reset('unknown', 'new', anybody, engine.clock.now())).toBeNull();
     expect(await passwordOf(ada.email)).toBe('argon2id');
     expect((await link('nobody@example.com')).user).toBeNull();
     expect(await store().passwords.noteForgotten('nobody@example.com', anybody)).toBeNull();
@@ -71,7 +71,7 @@ describeStores('Passwords', (store, engine) => {
     expect([await passwordOf(ada.email), await isEnded(there)]).toEqual(['argon2id', false]);
     expect(await store().passwords.change(ada, { from: 'argon2id', to: 'new' }, here)).toBe(true);
     expect([await isEnded(here), await isEnded(there)]).toEqual([false, true]);
-    expect(await store().passwords.isOpen(hash)).toBe(false);
+    expect(await store().passwords.isOpen(hash, engine.clock.now())).toBe(false);
   });
 
   it('are recorded in the audit log, without what is secret', async () => {
@@ -82,7 +82,7 @@ describeStores('Passwords', (store, engine) => {
       { email: ada.email, hash, expiresAt: minutes(60), mailed: true },
       { userId: null, origin },
     );
-    await store().passwords.reset(hash, 'a-secret-hash', { userId: null, origin });
+    await store().passwords.reset(hash, 'a-secret-hash', { userId: null, origin }, engine.clock.now());
     const entries = await engine.sql()('audit_entries').where({ target_id: ada.userId }).orderBy('sequence');
     expect(entries.map(({ action, actor_id, ip }) => [action, actor_id, ip])).toEqual([
       ['user.create', null, null],

@@ -48,14 +48,14 @@ export interface Passwords {
   /** Records that somebody asked for a link that nobody here can send. Null where the address has no account. */
   noteForgotten(email: string, actor: AuditActor): Promise<User | null>;
   /** Whether the link is good. */
-  isOpen(hash: string): Promise<boolean>;
+  isOpen(hash: string, now: Date): Promise<boolean>;
   /**
    * Uses the link up: sets the password, ends every login and every other link of the account. Of several at once one
    * gets through; null for the others. The first one that came by mail to an address that nobody had proved takes the
    * API keys, the links with providers and the second factor, too: they may be those of somebody who made the account in
    * another's name.
    */
-  reset(hash: string, passwordHash: string, actor: AuditActor): Promise<UsedReset | null>;
+  reset(hash: string, passwordHash: string, actor: AuditActor, now: Date): Promise<UsedReset | null>;
   /** Forgets links that expired before; answers with how many there were. */
   prune(before: Date): Promise<number>;
 }
@@ -92,16 +92,16 @@ export function passwordRepository({ database, clock }: StoreParts): Passwords {
         recordAudit(sql, actor, { ...aboutUser(user.id), action: 'password_reset.request' });
         return toUser(user);
       }),
-    isOpen: (hash) =>
+    isOpen: (hash, at) =>
       database.read('installation', async (sql) => {
         const row = await sql<ResetRow>('password_resets')
           .where({ hash })
-          .where('expires_at', '>', now())
+          .where('expires_at', '>', at.getTime())
           .first('hash');
         return row !== undefined;
       }),
-    reset: (hash, passwordHash, actor) =>
-      database.write('installation', (sql) => reset(sql, hash, passwordHash, actor, now())),
+    reset: (hash, passwordHash, actor, at) =>
+      database.write('installation', (sql) => reset(sql, hash, passwordHash, actor, at.getTime())),
     prune: (before) => sweepTable(database, 'password_resets', 'expires_at', before.getTime()),
   };
 }

@@ -21,7 +21,7 @@ describeStores('A link that was shown', (store, engine) => {
     );
     return {
       hash,
-      isOpen: () => store().passwords.isOpen(hash),
+      isOpen: () => store().passwords.isOpen(hash, engine.clock.now()),
       isKept: async () => (await store().keptRequests.find(request)) !== null,
     };
   }
@@ -52,8 +52,8 @@ describeStores('A link that was shown', (store, engine) => {
     const [maker, member] = [await colleague(owner, 'admin'), await colleague(owner, 'member')];
     await store().members.setRole(await reachOf(owner, 'admin'), homeOf(owner), maker.userId, 'member');
     const { hash } = await shown(maker, owner, member.email);
-    expect(await store().passwords.reset(hash, 'new', { userId: null })).toBeNull();
+    expect(await store().passwords.reset(hash, 'new', { userId: null }, engine.clock.now())).toBeNull();
     await store().members.setRole(await reachOf(owner, 'admin'), homeOf(owner), maker.userId, 'admin');
-    expect(await store().passwords.reset(hash, 'new', { userId: null })).not.toBeNull();
+    expect(await store().passwords.reset(hash, 'new', { userId: null }, engine.clock.now())).not.toBeNull();
   });
 });

@@ -38,7 +38,7 @@ export function organizationTools(store: () => Store, engine: TestEngine): Organ
     inviteTo,
     async colleague(owner, role) {
       const person = await newAccount(store(), role);
-      await store().invitations.accept(person, await inviteTo(owner, person.email, role));
+      await store().invitations.accept(person, await inviteTo(owner, person.email, role), engine.clock.now());
       return person;
     },
     rolesIn: async (organization_id) =>

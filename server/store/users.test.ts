@@ -75,7 +75,10 @@ describeStores('Accounts', (store, engine) => {
     const before = await store().users.count();
     const other = await engine.open();
     const attempts = Array.from({ length: 50 }, (_, index) =>
-      (index % 2 ? store() : other).users.createAccount({ ...account(), token }),
+      (index % 2 ? store() : other).users.createAccount({
+        ...account(),
+        token: { ...token, at: engine.clock.now() },
+      }),
     );
     const outcomes = await Promise.allSettled(attempts);
     const made = outcomes.filter((outcome) => outcome.status === 'fulfilled');
@@ -91,7 +94,10 @@ describeStores('Accounts', (store, engine) => {
   it('with a second bootstrap token get no second operator', async () => {
     const token = { kind: 'bootstrap', hash: randomUUID() } as const;
     await store().invitations.add({ ...token, expiresAt: later() });
-    const refused = store().users.createAccount({ ...account(), token });
+    const refused = store().users.createAccount({
+      ...account(),
+      token: { ...token, at: engine.clock.now() },
+    });
     await expect(refused).rejects.toMatchObject({ code: 'registration_refused' });
   });
 
@@ -104,10 +110,10 @@ describeStores('Accounts', (store, engine) => {
     await store().invitations.add({ kind: 'invitation', hash: expired, expiresAt: engine.clock.now() });
     await store().invitations.add({ kind: 'invitation', hash: wrongKind, expiresAt: later() });
     const register = (hash: string, kind: 'invitation' | 'bootstrap' = 'invitation') =>
-      store().users.createAccount({ ...account(), token: { kind, hash } });
+      store().users.createAccount({ ...account(), token: { kind, hash, at: engine.clock.now() } });
     expect(await register(used)).toMatchObject({ operator: false });
     const look = (hash: string, kind: 'invitation' | 'bootstrap' = 'invitation') =>
-      store().invitations.requireOpen({ kind, hash });
+      store().invitations.requireOpen({ kind, hash, at: engine.clock.now() });
     await look(wrongKind);
     await expect(look(wrongKind, 'bootstrap')).rejects.toMatchObject({ code: 'registration_refused' });
     for (const hash of [used, expired, withdrawn, 'unknown'])
@@ -124,10 +130,14 @@ describeStores('Accounts', (store, engine) => {
     const token = { kind: 'invitation', hash: randomUUID() } as const;
     await store().invitations.add({ ...token, expiresAt: later() });
     const taken = (await newAccount(store())).email;
-    await expect(store().users.createAccount({ ...account(taken), token })).rejects.toMatchObject({
+    await expect(
+      store().users.createAccount({ ...account(taken), token: { ...token, at: engine.clock.now() } }),
+    ).rejects.toMatchObject({
       code: 'email_taken',
     });
-    await expect(store().users.createAccount({ ...account(), token })).resolves.toBeDefined();
+    await expect(
+      store().users.createAccount({ ...account(), token: { ...token, at: engine.clock.now() } }),
+    ).resolves.toBeDefined();
   });
 
   it('change their name only if they are still as they were read', async () => {

@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { emailKey } from './email-key.ts';
 import { etagOf, requireMatch } from './etag.ts';
-import { consumeInvitation, type InvitationToken, joinOrganization } from './invitations.ts';
+import { consumeInvitation, joinOrganization, type ShownToken } from './invitations.ts';
 import { insertOrganization } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Origin, type Reach, requireWholeReach } from './reach.ts';
@@ -13,7 +13,7 @@ import { insertUser, type NewUser, nameKey, toUser, type UserRow, userRow } from
 
 export interface NewAccount extends NewUser {
   /** Used up by the account; a bootstrap token makes it the operator. */
-  readonly token?: InvitationToken | undefined;
+  readonly token?: ShownToken | undefined;
   /** A provider vouches for the address. */
   readonly addressProved?: boolean | undefined;
   /** Where the request came from; absent where the service makes the account itself. */
@@ -76,7 +76,7 @@ export function userRepository({ database, clock }: StoreParts): Users {
 export async function insertAccount(sql: Knex.Transaction, account: NewAccount, now: number): Promise<User> {
   const user = { ...userRow(account, now), operator: account.token?.kind === 'bootstrap' };
   // The token first: who has none learns nothing about addresses.
-  const invitation = account.token && (await consumeInvitation(sql, account.token, user, now));
+  const invitation = account.token && (await consumeInvitation(sql, account.token, user));
   if (user.operator) await refuseSecondOperator(sql);
   const proved = user.operator || account.addressProved || (invitation?.mailed_at ?? null) !== null;
   await insertUser(sql, { ...user, address_proved_at: proved ? now : null });
