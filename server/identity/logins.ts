@@ -7,7 +7,7 @@ import { allScopes } from '../scopes.ts';
 import { type AccessTokens, accessTokenSeconds } from './access-tokens.ts';
 import { hashOf, newRefreshToken } from './opaque-tokens.ts';
 import { type Principal, toPrincipal } from './principal.ts';
-import type { IdentityRecords, LoginOwner, Origin, UserThen } from './records.ts';
+import type { IdentityRecords, LoginOwner, Origin, Rotation, UserThen } from './records.ts';
 import { refuseSuspended } from './suspension.ts';
 
 /** How a login begins, and where. */
@@ -138,11 +138,13 @@ function principalFrom(owner: LoginOwner): Principal {
   return toPrincipal(owner, { kind: 'login', id: owner.login.id, scopes: allScopes });
 }
 
-function notRefreshed(why: 'unknown' | 'expired' | 'reused'): Problem {
+function notRefreshed(why: Extract<Rotation, string>): Problem {
   const sentences = {
     unknown: 'This server knows no such refresh token; log in again to get a new one.',
     expired: 'The login has expired; log in again to get a new refresh token.',
     reused: 'The refresh token was used before, so the whole login has ended; log in again to get a new one.',
+    spent:
+      'The login was renewed more often than anybody needs, so it has ended; log in again to get a new refresh token.',
   };
   return new Problem('refresh_token_invalid', sentences[why]);
 }

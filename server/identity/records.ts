@@ -199,6 +199,7 @@ export type Rotation =
   | 'unknown'
   | 'expired'
   | 'reused'
+  | 'spent'
   | { readonly loginId: string; readonly userId: string };
 
 export interface SigningKeyRecord {

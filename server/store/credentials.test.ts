@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { allScopes } from '../scopes.ts';
+import { loginLimits } from './logins.ts';
 import { refusals } from './test-organizations.ts';
 import { describeStore, describeStores, newAccount } from './test-stores.ts';
 
@@ -31,6 +32,25 @@ describeStores('Logins', (store, engine) => {
     expect(await store().logins.rotate(refreshHash, randomUUID(), minutes(1))).toBe('reused');
     expect(await isEnded(loginId)).toBe(true);
     expect(await store().logins.rotate(second, randomUUID(), minutes(1))).toBe('unknown');
+  });
+
+  it('end where they were given more tokens than anybody needs', async () => {
+    const { loginId, refreshHash } = await begin();
+    const other = await begin();
+    const given = Array.from({ length: 24_998 }, (_, count) => ({
+      ...{ hash: `${loginId}-${count}`, login_id: loginId, created_at: 0, used_at: 1 },
+    }));
+    await engine.sql().batchInsert('refresh_tokens', given, 500);
+    const [last, none] = [randomUUID(), randomUUID()];
+    expect(await store().logins.rotate(refreshHash, last, minutes(1))).toMatchObject({ loginId });
+    expect(await isEnded(loginId)).toBe(false);
+    expect(await store().logins.rotate(last, none, minutes(2))).toBe('spent');
+    expect(await isEnded(loginId)).toBe(true);
+    for (const hash of [last, none])
+      expect(await store().logins.rotate(hash, randomUUID(), minutes(2))).toBe('unknown');
+    const entries = engine.sql()('audit_entries').where({ action: 'login.end', target_id: loginId });
+    expect(JSON.parse((await entries.pluck('after'))[0])).toEqual({ reason: 'refresh_tokens_spent' });
+    expect(await store().logins.rotate(other.refreshHash, randomUUID(), minutes(2))).toBeTypeOf('object');
   });
 
   it('give a token to one of two that race for it', async () => {
@@ -64,6 +84,31 @@ describeStores('Logins', (store, engine) => {
     await store().logins.endAll(first.userId, first);
     expect([await isEnded(second.loginId), await isEnded(third.loginId)]).toEqual([true, true]);
     expect(await isEnded(stranger.loginId)).toBe(false);
+  });
+
+  it('are no more than an account may have: the one that was used the longest ago ends as another begins', async () => {
+    const { open } = loginLimits;
+    onTestFinished(() => void Object.assign(loginLimits, { open }));
+    loginLimits.open = 3;
+    // They have logged in once by then.
+    const [{ userId }, stranger] = [await newAccount(store()), await begin()];
+    const later = () => {
+      engine.clock.advance(60_000);
+      return begin(userId);
+    };
+    const [first, second] = [await later(), await later()];
+    engine.clock.advance(60_000);
+    await store().logins.touch(first.loginId, null, engine.clock.now());
+    const [third, fourth] = [await later(), await later()];
+    const ended = await Promise.all(
+      [first, second, third, fourth, stranger].map(({ loginId }) => isEnded(loginId)),
+    );
+    expect(ended).toEqual([false, true, false, false, false]);
+    const told = await engine
+      .sql()('audit_entries')
+      .where({ action: 'login.end', target_id: second.loginId });
+    expect(told).toMatchObject([{ actor_id: userId }]);
+    expect(JSON.stringify(told)).toContain('too_many_logins');
   });
 
   it('are forgotten with their tokens after they expired', async () => {

@@ -12,11 +12,15 @@ import { sweep } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
 import { holdUnchanged } from './user-row.ts';
 
-/** What became of a refresh token. `reused`: somebody has a copy, so the whole login has ended. */
+/**
+ * What became of a refresh token. `reused`: somebody has a copy, so the whole login has ended. `spent`: so has one that was
+ * given more of them than anybody needs.
+ */
 export type Rotation =
   | 'unknown'
   | 'expired'
   | 'reused'
+  | 'spent'
   | { readonly loginId: string; readonly userId: string };
 
 /** How a login begins, and where. */
@@ -90,8 +94,14 @@ interface Ending {
 
 const touchIntervalMs = 60_000;
 
+/** So many of an account are open at most: where all of them are ended, the audit log is told of each. */
+export const loginLimits = { open: 1000 };
+
 /** What goes in one statement. */
 const tokensAtOnce = 1000;
+
+/** Each is a row that stays as long as its login. Of one in two minutes this is more than a month. */
+const mostTokens = 25_000;
 
 export function loginRepository({ database, clock, cursors }: StoreParts): Logins {
   const now = (): number => clock.now().getTime();
@@ -152,6 +162,7 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
 async function insertLogin(sql: Knex.Transaction, login: NewLogin, now: number): Promise<string> {
   const { userId, method = 'password', device = null, origin } = login;
   const id = newId('login');
+  await makeRoom(sql, userId, { by: { userId, origin }, at: now, reason: 'too_many_logins' });
   await sql('logins').insert({
     id,
     user_id: userId,
@@ -176,6 +187,16 @@ async function insertLogin(sql: Knex.Transaction, login: NewLogin, now: number):
   return id;
 }
 
+/** For one more: who has logged in from a script each day has left behind many that nobody will use again. */
+async function makeRoom(sql: Knex.Transaction, user_id: string, ending: Ending): Promise<void> {
+  const unused: string[] = await sql<LoginRow>('logins')
+    .where({ user_id, ended_at: null })
+    .orderByRaw('coalesce(last_seen_at, created_at) desc')
+    .offset(loginLimits.open - 1)
+    .pluck('id');
+  for (const id of unused) await endWhere(sql, { id }, ending);
+}
+
 function openLogins(sql: Knex, { userId }: Reach, now: number) {
   return sql<LoginRow>('logins').where({ user_id: userId, ended_at: null }).where('expires_at', '>', now);
 }
@@ -192,15 +213,19 @@ async function rotate(
   const token = await sql<TokenRow>('refresh_tokens').where({ hash: oldHash }).forUpdate().first();
   const login = token && (await sql<LoginRow>('logins').where({ id: token.login_id }).forUpdate().first());
   if (!token || !login || (login.ended_at !== null && token.used_at === null)) return 'unknown';
+  const end = (reason: string) =>
+    endWhere(sql, { id: login.id }, { by: { userId: null, origin }, at: now, reason });
   if (token.used_at !== null) {
-    await endWhere(
-      sql,
-      { id: login.id },
-      { by: { userId: null, origin }, at: now, reason: 'refresh_token_reused' },
-    );
+    await end('refresh_token_reused');
     return 'reused';
   }
   if (login.expires_at <= now) return 'expired';
+  // Nobody else gives it another meanwhile: its row is held.
+  const given = await sql<TokenRow>('refresh_tokens').where({ login_id: login.id }).count({ count: '*' });
+  if (Number(given[0]?.count) >= mostTokens) {
+    await end('refresh_tokens_spent');
+    return 'spent';
+  }
   await sql<TokenRow>('refresh_tokens').where({ hash: oldHash }).update({ used_at: now });
   await sql('refresh_tokens').insert({ hash: newHash, login_id: login.id, created_at: now });
   return { loginId: login.id, userId: login.user_id };
