@@ -1,5 +1,5 @@
 /** The log where it cannot be written: whoever asks is answered all the same, and the server is stopped as ever. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -131,3 +131,14 @@ function parsed(text: string): Line[] {
     }
   });
 }
+
+test('what Node warns of is told in the log, but for what it spares packages where they are not compiled', () => {
+  const program = `import { createLog, takeOverConsole } from './log.ts';
+    takeOverConsole(createLog('warn'));
+    process.emitWarning('of a package', 'DeprecationWarning', 'DEP0169');
+    process.emitWarning('of our own', 'DeprecationWarning', 'DEP0999');`;
+  const args = ['--input-type=module', '--eval', program];
+  const { stderr } = spawnSync(process.execPath, args, { cwd: import.meta.dirname, encoding: 'utf8' });
+  expect(stderr).toMatch(/"message":"of our own".*"msg":"Node warns"/);
+  expect(stderr).not.toContain('of a package');
+});

@@ -126,8 +126,13 @@ export function takeOverConsole(log: Log): void {
       log.warn({ said: text.slice(0, mostSaid) }, 'a library wrote to the console');
     };
   process.removeAllListeners('warning');
-  process.on('warning', (warning) => log.warn({ err: warning }, 'Node warns'));
+  process.on('warning', (warning: NodeJS.ErrnoException) => {
+    if (warning.code !== ofPackages) log.warn({ err: warning }, 'Node warns');
+  });
 }
+
+/** `url.parse()`: Node spares packages the warning while they lie below `node_modules`, and compiled they do not. */
+const ofPackages = 'DEP0169';
 
 /** What waits for a file that is slower than the log; what comes on top is lost. */
 const mostWaiting = 4 * 1024 * 1024;
