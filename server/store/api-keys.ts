@@ -11,6 +11,7 @@ import { etagOf, requireMatch } from './etag.ts';
 import { holdCredential } from './hold-credential.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
+import { unconfined } from './postgres.ts';
 import { notFound, type Reach } from './reach.ts';
 import { nullableTimestamp, parseTimestamp, timestamp } from './timestamps.ts';
 import type { UserRow } from './user-row.ts';
@@ -88,6 +89,7 @@ interface ApiKeyRow {
 
 export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiKeys {
   const now = (): number => clock.now().getTime();
+  const spentBy = (ids: readonly string[]) => database.read('installation', (sql) => spentWith(sql, ids));
   return {
     create: (reach, key) =>
       database.write(reach, async (sql) => {
@@ -101,8 +103,8 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
         record(sql, reach, 'api_key.create', null, row);
         return tagged(row, now());
       }),
-    list: (reach, query) =>
-      database.read(reach, async (sql) => {
+    async list(reach, query) {
+      const { data, next_cursor } = await database.read(reach, (sql) => {
         const parts = [sql('api_keys').where({ user_id: reach.userId })];
         const listing = {
           name: 'api_keys',
@@ -112,18 +114,17 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
           direction: 'desc',
           parts,
         } as const;
-        const { data, next_cursor } = await readPage<ApiKeyRow>(sql, cursors, listing, query);
-        const spent = await spentBy(
-          sql,
-          data.map(({ id }) => id),
-        );
-        return { data: data.map((row) => toApiKey(row, now(), spent.get(row.id))), next_cursor };
-      }),
-    find: (reach, id) =>
-      database.read(reach, async (sql) => {
-        const row = await sql<ApiKeyRow>('api_keys').where({ id, user_id: reach.userId }).first();
-        return row ? tagged(row, now(), (await spentBy(sql, [id])).get(id)) : null;
-      }),
+        return readPage<ApiKeyRow>(sql, cursors, listing, query);
+      });
+      const spent = await spentBy(data.map(({ id }) => id));
+      return { data: data.map((row) => toApiKey(row, now(), spent.get(row.id))), next_cursor };
+    },
+    async find(reach, id) {
+      const row = await database.read(reach, (sql) =>
+        sql<ApiKeyRow>('api_keys').where({ id, user_id: reach.userId }).first(),
+      );
+      return row ? tagged(row, now(), (await spentBy([id])).get(id)) : null;
+    },
     update: (reach, id, patch, ifMatch, seen) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
@@ -158,8 +159,8 @@ interface Spent {
   readonly cost: number;
 }
 
-/** What models were used for with each of the keys, by the one meter. */
-async function spentBy(sql: Knex, ids: readonly string[]): Promise<Map<string, Spent>> {
+/** What models were used for with each of the keys, by the one meter, also where their person is no more. */
+async function spentWith(sql: Knex, ids: readonly string[]): Promise<Map<string, Spent>> {
   if (ids.length === 0) return new Map();
   const rows: { id: string; tokens: number | string; cost: number | string }[] = await sql('usage_counters')
     .whereIn('subject_id', ids)
@@ -251,7 +252,8 @@ async function save(
   const changed = { ...row, ...changes, revision: row.revision + 1, updated_at: now };
   await sql<ApiKeyRow>('api_keys').where({ id: row.id }).update(changed);
   record(sql, reach, action, row, changed);
-  return tagged(changed, now, (await spentBy(sql, [row.id])).get(row.id));
+  const spent = await unconfined(sql, () => spentWith(sql, [row.id]));
+  return tagged(changed, now, spent.get(row.id));
 }
 
 function record(

@@ -10,8 +10,11 @@ const usage = { input_tokens: 100, output_tokens: 20, cached_input_tokens: 0 };
 
 describeStores('What was used', (store, engine) => {
   const { reachOf } = organizationTools(store, engine);
-  const work = async (reach: Parameters<typeof beginRun>[1], sessionId?: string) => {
-    const run = await beginRun(store(), reach, { ...(sessionId !== undefined && { sessionId }) });
+  const work = async (
+    reach: Parameters<typeof beginRun>[1],
+    at: { readonly sessionId?: string; readonly apiKeyId?: string } = {},
+  ) => {
+    const run = await beginRun(store(), reach, at);
     await store().transcript.commitStep({
       ...{ ...run, usage, cost: 0.5, steps: 1, events: [] },
       messages: [message('assistant', 'x')],
@@ -52,7 +55,7 @@ describeStores('What was used', (store, engine) => {
     const whole = await reachOf(ada);
     const there = whole.workspaces.find(({ organizationId }) => organizationId === organization.id);
     const { session } = await store().sessions.create(whole, { workspace_id: there?.id ?? '' });
-    await work(whole, session.id);
+    await work(whole, { sessionId: session.id });
     const owner = await reachOf(ada, 'owner');
     const found = await store().organizations.find(owner, organization.id);
     await store().organizations.delete(owner, organization.id, found?.etag);
@@ -69,6 +72,31 @@ describeStores('What was used', (store, engine) => {
     // It is nobody else's, and no member's who is at home elsewhere.
     const own = await store().usage.sum({ ...(await reachOf(ada)), operator: false }, { group_by: 'user' });
     expect(own.data).toEqual([]);
+  });
+
+  it('with an API key is told of it, also where its person is no more', async () => {
+    const ada = await newAccount(store());
+    const secret = { hash: `key-${ada.userId}`, prefix: 'sk_usage' };
+    const { apiKey } = await store().apiKeys.create(ada, {
+      ...secret,
+      name: 'Usage',
+      scopes: ['agents:read'],
+    });
+    await work(ada, { apiKeyId: apiKey.id });
+    const { organization } = await store().organizations.create(ada, { name: 'Throwaway' });
+    const whole = await reachOf(ada);
+    const there = whole.workspaces.find(({ organizationId }) => organizationId === organization.id);
+    const { session } = await store().sessions.create(whole, { workspace_id: there?.id ?? '' });
+    await work(whole, { sessionId: session.id, apiKeyId: apiKey.id });
+    const owner = await reachOf(ada, 'owner');
+    const found = await store().organizations.find(owner, organization.id);
+    await store().organizations.delete(owner, organization.id, found?.etag);
+    const used = { usage: { tokens: 240, cost: 1 } };
+    const left = await reachOf(ada);
+    expect((await store().apiKeys.find(left, apiKey.id))?.apiKey).toMatchObject(used);
+    expect((await store().apiKeys.list(left, {})).data).toMatchObject([used]);
+    const renamed = await store().apiKeys.update(left, apiKey.id, { name: 'Used' });
+    expect(renamed.apiKey).toMatchObject(used);
   });
 
   it('by somebody whose account is deleted is told to the operator all the same', async () => {
