@@ -82,6 +82,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
     const kept = [home, ...(await workspacesOf(mallory))].map(({ id }) => id);
     const [hers] = await workspacesOf(grace);
     for (const id of [...kept, more.id, hers.id]) await workspaceFolders.open(id);
+    const { remove } = workspaceFolders;
     const away = vi.spyOn(workspaceFolders, 'remove').mockRejectedValue(new Error('stale file handle'));
     for (const [path, token] of [
       [`/api/v1/workspaces/${more.id}`, ada.token],
@@ -89,11 +90,23 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
     ] as const)
       expect(await app.request('DELETE', path, { token, headers })).toMatchObject({ status: 204 });
     expect(away).toHaveBeenCalledTimes(2);
-    away.mockRestore();
     const folders = async () => (await readdir(settings.workspacesDirectory)).sort();
     expect(await folders()).toEqual([...kept, more.id, hers.id].sort());
+    // More than are looked at together stay, and come before the others.
+    const stuck = Array.from({ length: 1000 }, (_, index) => ({
+      id: `0-${index}`,
+      organization_id: 'org_0',
+    }));
+    await sql.batchInsert('deleted_workspaces', stuck, 100);
+    away.mockImplementation(async (id) => {
+      if (id.startsWith('0-')) throw new Error('stale file handle');
+      await remove(id);
+    });
     await sweep();
     expect(await folders()).toEqual(kept.sort());
+    expect(await sql('deleted_workspaces')).toHaveLength(stuck.length);
+    away.mockRestore();
+    await sweep();
     expect(await sql('deleted_workspaces')).toEqual([]);
   });
 

@@ -58,10 +58,11 @@ interface Pass {
 
 /** Each part for itself: what cannot be forgotten now does not keep the rest. */
 export async function forgetTheOld(
-  { store, skillBook, workspaceFolders, clock, log }: OpenServices,
+  services: OpenServices,
   settings: Settings,
-  { now, signal }: Pass = { now: clock.now(), signal: new AbortController().signal },
+  { now, signal }: Pass = { now: services.clock.now(), signal: new AbortController().signal },
 ): Promise<void> {
+  const { store, skillBook, log } = services;
   const hoursAgo = (hours: number) => new Date(now.getTime() - hours * hourMs);
   const daysAgo = (days: number) => hoursAgo(days * 24);
   const { eventsDays, loginsDays, jobRunsDays, usageDays, auditDays } = settings.retention;
@@ -80,19 +81,7 @@ export async function forgetTheOld(
     ingestion_jobs: () => store.ingestionJobs.prune(daysAgo(eventsDays)),
     job_runs: () => store.jobRuns.prune(daysAgo(jobRunsDays)),
     memories: () => store.memories.prune(now),
-    folders_of_workspaces: async () => {
-      const deleted = await store.deletedWorkspaces.list();
-      let removed = 0;
-      for (const id of deleted)
-        try {
-          await workspaceFolders.remove(id);
-          removed += 1;
-        } catch (error) {
-          // One that stays does not keep the others.
-          log.error({ err: error }, 'the files of a deleted workspace could not be removed');
-        }
-      return removed;
-    },
+    folders_of_workspaces: () => removeFolders(services, signal),
     folders_of_skills: () => skillBook.sweep(now),
     files: () => store.files.expire(now),
     extracted_texts: () => store.extractedTexts.prune(daysAgo(1)),
@@ -114,4 +103,27 @@ export async function forgetTheOld(
     }
   }
   if (Object.keys(forgotten).length > 0) log.info({ forgotten }, 'what was kept long enough was deleted');
+}
+
+/** Those of deleted workspaces, past those that stay. Answers with how many are gone. */
+async function removeFolders(
+  { store, workspaceFolders, log }: OpenServices,
+  signal: AbortSignal,
+): Promise<number> {
+  let removed = 0;
+  let ids = await store.deletedWorkspaces.list();
+  while (ids.length > 0) {
+    for (const id of ids) {
+      if (signal.aborted) return removed;
+      try {
+        await workspaceFolders.remove(id);
+        removed += 1;
+      } catch (error) {
+        // One that stays does not keep the others.
+        log.error({ err: error }, 'the files of a deleted workspace could not be removed');
+      }
+    }
+    ids = await store.deletedWorkspaces.list(ids.at(-1));
+  }
+  return removed;
 }

@@ -3,8 +3,8 @@ import type { Knex } from 'knex';
 import type { StoreParts } from './parts.ts';
 
 export interface DeletedWorkspaces {
-  /** The ids of some whose folders are to be removed; those of later ones once these are forgotten. */
-  list(): Promise<readonly string[]>;
+  /** The ids of those whose folders are to be removed, in their order, a thousand at a time: of those behind one of them. */
+  list(after?: string): Promise<readonly string[]>;
   /** The folder is gone. */
   forget(id: string): Promise<void>;
 }
@@ -13,9 +13,9 @@ const mostListed = 1000;
 
 export function deletedWorkspaceRepository({ database }: StoreParts): DeletedWorkspaces {
   return {
-    list: () =>
+    list: (after = '') =>
       database.read('installation', (sql) =>
-        sql('deleted_workspaces').orderBy('id').limit(mostListed).pluck('id'),
+        sql('deleted_workspaces').where('id', '>', after).orderBy('id').limit(mostListed).pluck('id'),
       ),
     forget: (id) =>
       database.write('installation', async (sql) => {
