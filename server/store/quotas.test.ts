@@ -2,9 +2,10 @@
 import { describe, expect, it } from 'vitest';
 import type { QuotaLimits } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import { waiting } from './test-locks.ts';
 import { patiently } from './test-patience.ts';
 import { beginRun, endRun, message } from './test-runs.ts';
-import { bothOf, describeStores, newAccount } from './test-stores.ts';
+import { bothOf, describeStore, describeStores, newAccount } from './test-stores.ts';
 
 const usage = { input_tokens: 100, output_tokens: 20, cached_input_tokens: 0 };
 
@@ -324,5 +325,28 @@ describeStores('Quotas', (store, engine) => {
       expect(entries).toMatchObject([{ before: null }, { actor_id: admin.userId, outcome: 'success' }]);
       expect(JSON.parse(entries[1].before)).toEqual({ 'limits.requests.day.hard': 1 });
     });
+  });
+});
+
+// SQLite has one writer.
+describeStore('postgresql', 'A quota', (store, engine) => {
+  it('that is set while somebody deletes it is there afterwards, as the answer says', async () => {
+    const admin = { ...(await newAccount(store())), operator: false, needs: 'admin' as const };
+    const subject = { type: 'user' as const, id: admin.userId };
+    const limits = { jobs: { hard: 2 } };
+    await store().quotas.put(admin, subject, { jobs: { hard: 1 } });
+    const [setting] = await engine.sql().transaction(async (deleting) => {
+      const one = deleting('quotas').where({ subject_id: admin.userId });
+      await one.clone().forUpdate();
+      const set = store().quotas.put(admin, subject, limits);
+      set.catch(() => undefined);
+      await expect.poll(() => waiting(engine.sql()), { timeout: 60_000 }).toBe(1);
+      await one.delete();
+      return [set];
+    });
+    expect((await setting).quota.limits).toEqual(limits);
+    expect((await store().quotas.find(admin, subject)).quota.limits).toEqual(limits);
+    const entries = engine.sql()('audit_entries').where({ action: 'quota.put', target_id: admin.userId });
+    expect(await entries.orderBy('sequence').pluck('before')).toEqual([null, null]);
   });
 });

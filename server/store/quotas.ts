@@ -120,13 +120,7 @@ async function save(
 ): Promise<QuotaRow> {
   const fresh = newRow(subject, await scopeOf(sql, admin, subject), JSON.stringify(limits), now);
   const key = keyOf(fresh);
-  // Made first where it is missing, so that two who set it at once come one after the other.
-  const [made] = await sql<QuotaRow>('quotas')
-    .insert(fresh)
-    .onConflict(['subject_id', 'scope'])
-    .ignore()
-    .returning('*');
-  const before = made ? null : await sql<QuotaRow>('quotas').where(key).forUpdate().first();
+  const before = await insertOrHold(sql, fresh);
   requireTag(ifMatch, before ? etagOf(before) : null);
   const row = before
     ? { ...before, limits: fresh.limits, revision: before.revision + 1, updated_at: now }
@@ -140,6 +134,21 @@ async function save(
     after: { limits: JSON.parse(row.limits) },
   });
   return row;
+}
+
+/** The one that is there already, held; null where it was made. Of two who set it at once, one comes after the other. */
+async function insertOrHold(sql: Knex.Transaction, fresh: QuotaRow): Promise<QuotaRow | null> {
+  for (;;) {
+    const made = await sql<QuotaRow>('quotas')
+      .insert(fresh)
+      .onConflict(['subject_id', 'scope'])
+      .ignore()
+      .returning('scope');
+    if (made.length > 0) return null;
+    // It may be deleted in between: then there is none to change, and one is to be made.
+    const held = await sql<QuotaRow>('quotas').where(keyOf(fresh)).forUpdate().first();
+    if (held) return held;
+  }
 }
 
 function newRow(
