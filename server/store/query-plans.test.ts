@@ -46,6 +46,8 @@ import { workspaceMemberRepository } from './workspace-members.ts';
 import { workspaceTrustRepository } from './workspace-trust.ts';
 import { workspaceRepository } from './workspaces.ts';
 
+const searchesOf = (parts: StoreParts) => searchRepository({ ...parts, log: createLog('silent') });
+
 const theOperator = { ...reachOfNobody(), operator: true };
 
 /** What is asked of one of something, and the column that its index begins with. */
@@ -457,17 +459,17 @@ const wordQueries: readonly [
   string,
   (parts: StoreParts, reach: Reach, sessionId: string) => Promise<unknown>,
 ][] = [
-  ['everywhere', (parts, reach) => searchRepository(parts).find(reach, { query: 'hello wor' }, {})],
+  ['everywhere', (parts, reach) => searchesOf(parts).find(reach, { query: 'hello wor' }, {})],
   [
     'in one session',
-    (parts, reach, session_id) => searchRepository(parts).find(reach, { query: 'hello', session_id }, {}),
+    (parts, reach, session_id) => searchesOf(parts).find(reach, { query: 'hello', session_id }, {}),
   ],
   [
     'in one workspace, in tool calls, page by page',
     async (parts, reach) => {
       const search = { query: 'new', in: ['title', 'tool'] as const, workspace_id: 'ws_none' };
-      const { next_cursor } = await searchRepository(parts).find(reach, { query: 'new' }, { limit: 1 });
-      const found = searchRepository(parts);
+      const { next_cursor } = await searchesOf(parts).find(reach, { query: 'new' }, { limit: 1 });
+      const found = searchesOf(parts);
       await found.find(reach, { ...search, in: ['title', 'tool'] }, {});
       await found.find(reach, { query: 'new' }, { limit: 1, cursor: next_cursor ?? '' });
     },

@@ -1,5 +1,9 @@
 /** What comes at once in great numbers is found as what was said here, and holds up nobody who writes. */
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
+import { createLog } from '../log.ts';
+import { openPostgres } from './postgres.ts';
+import { indexAllNoted } from './search-backlog.ts';
+import { openSqlite } from './sqlite.ts';
 import type { Reach, Store } from './store.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
@@ -19,10 +23,10 @@ const messages = Array.from({ length: count }, (_, index) => {
   };
 });
 
-async function bring(store: Store, reach: Reach): Promise<string> {
+async function bring(store: Store, reach: Reach, brought = messages): Promise<string> {
   const facts = { title: 'Old', agent_slug: 'coder', model: null, system_prompt: null };
   const { session } = await store.sessionImports.add(reach, reach.workspaces[0]?.id ?? '', {
-    ...{ format_version: 1, exported_at: at, messages },
+    ...{ format_version: 1, exported_at: at, messages: brought },
     session: { ...facts, tags: [], metadata: {}, created_at: at },
   });
   return session.id;
@@ -89,6 +93,37 @@ describeStores('Much that comes into a session', (store, engine) => {
     expect(await finds(reach, id, count - 200)).toBe(true);
     expect(await finds(reach, id, count - 1)).toBe(false);
     expect(await store().searches.catchUp()).toBe(0);
+  });
+
+  it('is found although another session cannot be written, of which the log tells', async () => {
+    const reach = await newAccount(store());
+    const [broken, whole] = [
+      await bring(store(), reach, messages.slice(0, 1)),
+      await bring(store(), reach, messages.slice(0, 1)),
+    ];
+    const sql = engine.sql();
+    await sql('messages').where({ session_id: broken }).update({ parts: 'torn' });
+    await sql('search_documents').whereIn('session_id', [broken, whole]).delete();
+    const [organization_id, workspace_id] = [reach.organizationIds[0], reach.workspaces[0]?.id];
+    for (const session_id of [broken, whole])
+      await sql('search_backlog').insert({
+        ...{ session_id, organization_id, workspace_id },
+        ...{ after_run_number: -1, after_position: -1, last_run_number: 9, last_position: 9 },
+      });
+    const log = createLog('silent');
+    const told = vi.spyOn(log, 'warn');
+    const isPostgres = engine.dialect === 'postgresql';
+    const database = isPostgres
+      ? openPostgres(engine.url(), log)
+      : openSqlite(engine.url().slice('sqlite:'.length), log);
+    expect(await indexAllNoted({ database, log })).toBe(1);
+    expect(told.mock.calls).toMatchObject([
+      [{ err: expect.any(SyntaxError), session_id: broken }, /not whole/],
+    ]);
+    await database.close();
+    expect(await noted()).toEqual([broken]);
+    expect(await finds(reach, whole, 0)).toBe(true);
+    await sql('search_backlog').delete();
   });
 
   it('is found soon after its answer where that is kept for a key', async () => {

@@ -67,22 +67,30 @@ const orderDown = [
  * Writes what was noted for a session, before the caller is answered or, within a held transaction, once that is committed.
  * Never rejects: the session is there, and the hourly sweep does what is left.
  */
-export async function indexNoted({ database, log }: IndexingParts, sessionId: string): Promise<void> {
-  const index = () =>
-    indexRest(database, sessionId).catch((error: unknown) =>
-      log.warn({ err: error, session_id: sessionId }, 'a session is not whole where searches look yet'),
-    );
-  if (heldTransaction()) whenCommitted(() => void index());
-  else await index();
+export async function indexNoted(parts: IndexingParts, sessionId: string): Promise<void> {
+  if (heldTransaction()) whenCommitted(() => void indexIfPossible(parts, sessionId));
+  else await indexIfPossible(parts, sessionId);
 }
 
-/** What processes that died have left. Answers with the number of sessions. */
-export async function indexAllNoted(database: Database): Promise<number> {
-  const ids: string[] = await database.read('installation', (sql) =>
+/** What processes that died have left. Answers with the number of sessions that are whole now. */
+export async function indexAllNoted(parts: IndexingParts): Promise<number> {
+  const ids: string[] = await parts.database.read('installation', (sql) =>
     sql('search_backlog').pluck('session_id'),
   );
-  for (const id of ids) await indexRest(database, id);
-  return ids.length;
+  let count = 0;
+  for (const id of ids) if (await indexIfPossible(parts, id)) count += 1;
+  return count;
+}
+
+/** Whether a session is whole now. Never rejects: one does not keep another from being found. */
+async function indexIfPossible({ database, log }: IndexingParts, sessionId: string): Promise<boolean> {
+  try {
+    await indexRest(database, sessionId);
+    return true;
+  } catch (error) {
+    log.warn({ err: error, session_id: sessionId }, 'a session is not whole where searches look yet');
+    return false;
+  }
 }
 
 async function indexRest(database: Database, sessionId: string): Promise<void> {

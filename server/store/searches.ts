@@ -5,7 +5,7 @@ import { type MessageRow, toMessage } from './messages.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
-import { indexAllNoted } from './search-backlog.ts';
+import { type IndexingParts, indexAllNoted } from './search-backlog.ts';
 import { findDocuments, type SearchKind, searchedText } from './search-index.ts';
 import { type SearchTerm, searchTerms, wordsIn } from './search-words.ts';
 import type { SessionRow } from './session-rows.ts';
@@ -17,7 +17,7 @@ export type SearchQuery = Omit<SessionSearch, 'in'> & Partial<Pick<SessionSearch
 export interface Searches {
   /** What was written last comes first. */
   find(reach: Reach, search: SearchQuery, page: PageQuery): Promise<Page<SearchHit>>;
-  /** Lets searches find what processes that died have imported or forked. Answers with the number of sessions. */
+  /** Lets searches find what processes that died have imported or forked. Answers with the number of sessions that are whole now. */
   catchUp(): Promise<number>;
 }
 
@@ -27,9 +27,9 @@ interface FoundDocument {
   readonly kind: SearchKind;
 }
 
-export function searchRepository({ database, cursors }: StoreParts): Searches {
+export function searchRepository({ database, cursors, log }: StoreParts & IndexingParts): Searches {
   return {
-    catchUp: () => indexAllNoted(database),
+    catchUp: () => indexAllNoted({ database, log }),
     find: (reach, search, page) =>
       // Ownership is the first of its words: the policies of PostgreSQL would keep a search from its index.
       database.read('installation', async (sql) => {

@@ -338,7 +338,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     runMemories: runMemoryRepository(parts),
     skills: skillRepository(parts),
     skillRepositories: skillRepositoryStore(parts),
-    searches: searchRepository(parts),
+    searches: searchRepository({ ...parts, log }),
     chunks,
     embedderSettings: embedderSettings(parts),
     reindexings: reindexingRepository(parts),
