@@ -80,6 +80,20 @@ test('a picture and a PDF are shown as they are, of other documents the text, al
   ]);
 });
 
+test('as many as a model is shown at once are the newest: of another it is told that there was one', async () => {
+  const large = (name: string, mib: number) =>
+    uploaded(Buffer.concat([png, Buffer.alloc(mib * 1024 * 1024)]), name);
+  const picture = { type: 'image_url' };
+  const { body } = await ask({ attachments: [await large('first.png', 15)] });
+  expect(await shown()).toMatchObject([[{ text: 'What is this?' }, picture]]);
+  await ask({ session_id: body.session_id, attachments: [await large('second.png', 20)] });
+  const leftOut = { text: '[Here was a file, which is not shown any more: first.png]' };
+  expect(await shown()).toMatchObject([
+    [{ text: 'What is this?' }, leftOut],
+    [{ text: 'What is this?' }, picture],
+  ]);
+});
+
 test('an estimate counts them', async () => {
   const estimate = async (body: object): Promise<number> =>
     (await ask(body, '/api/v1/query/estimate')).body.input_tokens;

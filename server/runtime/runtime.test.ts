@@ -99,6 +99,38 @@ test('a run that works or waits for its turn holds no files of its prompt: they 
   expect([working.file.deref(), waiting.file.deref()]).toEqual([undefined, undefined]);
 });
 
+test('a run holds the files of its session for a call of the model, and not while a person is waited for', async () => {
+  const asked: string[] = [];
+  const kept = {
+    ...transcript,
+    readFiles: async (_sessionId: string, sha256s: readonly string[]) => {
+      asked.push(...sha256s);
+      return sha256s.map(() => Buffer.alloc(largeFile).toString('base64'));
+    },
+  };
+  const own = await createRuntime({}, { transcript: kept, demo: true, workspacePath: async () => folder });
+  onTestFinished(() => own.close());
+  const held = () => {
+    collectGarbage();
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  };
+  const before = held();
+  const file = { type: 'file' as const, media_type: 'image/png', sha256: 'x', size: largeFile };
+  const text = { type: 'text' as const, text: 'Please write a file named hello.txt' };
+  const { runId } = await own.start(query('', { messages: [{ role: 'user', parts: [text, file] }] }));
+  const signal = AbortSignal.timeout(50_000);
+  for await (const { data } of own.follow(runId, { after: 0, follow: true, signal })) {
+    if (!('type' in data) || data.type !== 'permission_requested') continue;
+    expect(held() - before).toBeLessThan(largeFile / 2);
+    transcript.answerPermission(data.request.id, 'allow_once');
+    own.wake(runId);
+  }
+  expect(asked).toEqual(['x', 'x']);
+});
+
+const largeFile = 48 * 1024 * 1024;
+
 describe('a run of the demonstration', () => {
   test('streams its text, numbers its events without a gap, and ends with done', async () => {
     const { runId } = await runtime.start(query('Say hello.'));

@@ -364,8 +364,11 @@ export interface Transcript {
    * may be stored already.
    */
   readMessages(sessionId: string, throughRunId?: string): Promise<readonly Message[]>;
-  /** The same with the bytes of the files that a model may be shown. */
-  readConversation(sessionId: string, throughRunId: string): Promise<readonly Message[]>;
+  /**
+   * In base64, the files of a session by their SHA-256, the newest mention first: null for those that a model is not shown
+   * besides those before them, and for what is no longer kept.
+   */
+  readFiles(sessionId: string, sha256s: readonly string[]): Promise<readonly (string | null)[]>;
   /** The newest messages in which a tool was called or gave something, in their order, what was summed up among them. */
   readCalls(
     sessionId: string,

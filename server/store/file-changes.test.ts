@@ -123,8 +123,8 @@ describeStores('Changes of files', (store, engine) => {
     await endRun(store(), fits);
     // What the session has already takes no more room.
     await endRun(store(), await show(picture('1234')));
-    const read = await store().transcript.readConversation(sessionId, fits.runId);
-    expect(read.at(-1)?.parts).toMatchObject([picture('1234')]);
+    const { data } = picture('1234');
+    expect(await store().transcript.readFiles(sessionId, [content('1234').sha256])).toEqual([data]);
     await expect(show(picture('1234'), picture('x'))).rejects.toMatchObject({ code: 'body_too_large' });
     const kept = await engine.sql()('sessions').where({ id: sessionId }).first('kept_bytes');
     expect(Number(kept.kept_bytes)).toBe(mostKeptBytes);

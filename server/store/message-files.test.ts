@@ -84,8 +84,13 @@ describeStores('Files of messages', (store, engine) => {
     const { session } = await store().sessionImports.add(reach, await workspaceOf(reach), given);
     const run = await beginRun(store(), reach, { sessionId: session.id });
     const shown = async () => {
-      const read = await store().transcript.readConversation(session.id, run.runId);
-      return read.flatMap(({ parts }) => parts).filter((part) => part.type === 'file' && part.data).length;
+      const read = await store().transcript.readMessages(session.id, run.runId);
+      const parts = read.flatMap((message) => message.parts).filter((part) => part.type === 'file');
+      const files = await store().transcript.readFiles(
+        session.id,
+        parts.map((part) => part.sha256 ?? ''),
+      );
+      return files.filter((file) => file === whole.data).length;
     };
     expect(await shown()).toBe(shownMib);
     // As one that was imported when nothing was asked about the size.
@@ -148,8 +153,7 @@ describeStores('Files of messages', (store, engine) => {
       { type: 'file', media_type: 'image/png', sha256: hashOf(otherBytes), size: otherBytes.length },
     ]);
     const next = await beginRun(store(), reach, { sessionId: run.sessionId });
-    const [read] = await store().transcript.readConversation(run.sessionId, next.runId);
-    expect(read?.parts[0]).toMatchObject({ data: whole.data });
+    expect(await store().transcript.readFiles(run.sessionId, [sha256])).toEqual([whole.data]);
     await endRun(store(), next);
   });
 });

@@ -1,12 +1,12 @@
 /** The pictures and documents of messages: their bytes are kept once for each session, apart from what is said of them. */
 import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
-import type { Message, MessagePart } from '../contract/api.ts';
+import type { MessagePart } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { changedContents } from './file-changes.ts';
 import { contentSizes, dropContents, keepContent, mostKeptBytes, readContent } from './file-contents.ts';
 
-/** Bytes that a model is shown at once: no provider takes more, and the newest ones come first. */
+/** Bytes that a model is shown at once: no provider takes more. */
 const mostShownBytes = 32 * 1024 * 1024;
 
 interface Owner {
@@ -55,39 +55,32 @@ async function storedFile(
   return { ...told, sha256, size: content.length };
 }
 
-/** The messages with the bytes of their newest files, as far as a model may be shown them. */
-export async function withFiles(
+/** In base64, as many of the files as a model may be shown; null for the others, and for what is gone with its session. */
+export async function readFiles(
   sql: Knex,
   sessionId: string,
-  messages: readonly Message[],
-): Promise<Message[]> {
-  const sizes = await keptSizes(sql, sessionId, messages);
-  const read = new Map<string, string>();
+  sha256s: readonly string[],
+): Promise<(string | null)[]> {
+  const sizes = await contentSizes(sql, sessionId, new Set(sha256s));
+  const read = new Map<string, string | null>();
+  const shown: (string | null)[] = [];
   let left = mostShownBytes;
-  const whole: Message[] = [];
-  for (const message of messages.toReversed()) {
-    const parts: MessagePart[] = [];
-    for (const part of message.parts.toReversed()) {
-      const sha256 = part.type === 'file' ? (part.sha256 ?? '') : '';
-      const size = sizes.get(sha256);
-      if (part.type !== 'file' || size === undefined || size > left) {
-        parts.push(part);
-        continue;
-      }
-      left -= size;
-      const data = read.get(sha256) ?? (await base64Of(sql, sessionId, sha256));
-      read.set(sha256, data);
-      // Gone with its session meanwhile.
-      parts.push(data === '' ? part : { ...part, data });
+  for (const sha256 of sha256s) {
+    const size = sizes.get(sha256);
+    if (size === undefined || size > left) {
+      shown.push(null);
+      continue;
     }
-    whole.push({ ...message, parts: parts.toReversed() });
+    left -= size;
+    if (!read.has(sha256)) read.set(sha256, await base64Of(sql, sessionId, sha256));
+    shown.push(read.get(sha256) ?? null);
   }
-  return whole.toReversed();
+  return shown;
 }
 
-async function base64Of(sql: Knex, sessionId: string, sha256: string): Promise<string> {
+async function base64Of(sql: Knex, sessionId: string, sha256: string): Promise<string | null> {
   const content = await readContent(sql, sessionId, sha256);
-  return Buffer.from(content ?? []).toString('base64');
+  return content && Buffer.from(content).toString('base64');
 }
 
 /** How large the contents are that the messages name, as far as the session has them. */

@@ -39,7 +39,7 @@ import { type Grant, readGrants } from './grants.ts';
 import { endJobRun } from './job-run-ends.ts';
 import { commitBeginning, noteRun } from './kept-requests.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
-import { withFiles } from './message-files.ts';
+import { readFiles } from './message-files.ts';
 import {
   excludeMessages,
   type NewMessage,
@@ -125,8 +125,8 @@ export interface Transcript {
    * runs may wait in the session already.
    */
   readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
-  /** The same with the bytes of the files that a model may be shown. */
-  readConversation(sessionId: string, throughRunId: string): Promise<Message[]>;
+  /** Files in base64 by their SHA-256, the newest mention first; null for what is not shown besides those before it, or gone. */
+  readFiles(sessionId: string, sha256s: readonly string[]): Promise<(string | null)[]>;
   /** The newest messages with calls of a tool or what they gave, what was summed up among them. */
   readCalls(
     sessionId: string,
@@ -247,10 +247,8 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     readContent: (sessionId) => database.read('installation', (sql) => readContent(sql, sessionId)),
     readMessages: (sessionId, throughRunId) =>
       database.read('installation', (sql) => readMessages(sql, sessionId, throughRunId)),
-    readConversation: (sessionId, throughRunId) =>
-      database.read('installation', async (sql) =>
-        withFiles(sql, sessionId, await readMessages(sql, sessionId, throughRunId)),
-      ),
+    readFiles: (sessionId, sha256s) =>
+      database.read('installation', (sql) => readFiles(sql, sessionId, sha256s)),
     readCalls: (sessionId, calls, throughRunId) =>
       database.read('installation', (sql) => readCalls(sql, sessionId, calls, throughRunId)),
     changeStatus: (run, status, events) =>

@@ -153,8 +153,9 @@ export function createMemoryTranscript(): MemoryTranscript {
       const spoken = (messages.get(sessionId) ?? []).filter((message) => orderOf(message) <= last);
       return spoken.sort((a, b) => orderOf(a) - orderOf(b));
     },
-    readConversation(sessionId, throughRunId) {
-      return this.readMessages(sessionId, throughRunId);
+    async readFiles(_sessionId, sha256s) {
+      // The messages have their bytes with them.
+      return sha256s.map(() => null);
     },
     async readCalls(sessionId, { tool, limit }, throughRunId) {
       const spoken = await this.readMessages(sessionId, throughRunId);

@@ -1,7 +1,7 @@
 /** What a query would begin with, told without asking any model. */
 import type { QueryEstimate } from '../../contract/api.ts';
 import { estimatePreamble, isCounted, isNearlyFull, tokensOf } from '../prompt/context-use.ts';
-import { shownParts, toCountedMessages } from '../prompt/conversation.ts';
+import { shownParts, toModelMessages } from '../prompt/conversation.ts';
 import { withPassages } from '../prompt/passages.ts';
 import { systemPrompt } from '../prompt/system-prompt.ts';
 import type { Query } from '../query.ts';
@@ -10,7 +10,7 @@ import { noUsage } from './model.ts';
 
 /** The first call of a run that has not begun. */
 export async function estimateRun(scope: RunScope, { messages }: Query): Promise<QueryEstimate> {
-  const said = toCountedMessages(await scope.transcript.readMessages(scope.sessionId));
+  const said = toModelMessages(await scope.transcript.readMessages(scope.sessionId));
   const asked = messages.map(({ role, parts }) => ({ role, parts: shownParts(parts) }));
   const conversation = withPassages([...said, ...asked], scope.corpus, scope.runId);
   const tools = isCounted(said) ? [] : await scope.tools();

@@ -14,8 +14,8 @@ export interface FilePart {
   /** In base64, or where its provider is to fetch it from. */
   readonly data: string | URL;
   readonly name?: string;
-  /** In bytes, where they were not read: such a part is counted, and shown to no model. */
-  readonly unreadSize?: number;
+  /** Where its session keeps it: its bytes are read when a model is to be shown them, and until then it is counted by their number. */
+  readonly kept?: { readonly sha256: string; readonly size: number };
 }
 
 export type ModelMessagePart = Exclude<MessagePart, { type: 'file' }> | FilePart;

@@ -2,7 +2,7 @@
 import type { ContextPart, Message } from '../../contract/api.ts';
 import type { ModelMessage, ModelMessagePart, ToolDefinition } from '../models/model.ts';
 import { estimatePart, estimateTokens, tokensPerMessage } from './context-use.ts';
-import { toCountedMessages } from './conversation.ts';
+import { toModelMessages } from './conversation.ts';
 import type { PromptPart } from './system-prompt.ts';
 
 /** Of the next call in the session; parts that take nothing are left out. */
@@ -18,7 +18,7 @@ export function contextParts(
   for (const { name, description, inputSchema } of tools)
     add('tools', estimateTokens(JSON.stringify({ name, description, inputSchema })));
   const isSummed = stored.some(({ summary, excluded }) => summary && !excluded);
-  for (const [index, message] of toCountedMessages(stored).entries())
+  for (const [index, message] of toModelMessages(stored).entries())
     for (const [part, tokens] of sizesOf(message)) add(isSummed && index === 0 ? 'summary' : part, tokens);
   return [...sizes].filter(([, tokens]) => tokens > 0).map(([part, tokens]) => ({ part, tokens }));
 }

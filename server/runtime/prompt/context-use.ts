@@ -63,10 +63,10 @@ export function estimatePart(part: ModelMessagePart): number {
 }
 
 /** Vendors count a picture by its size on the screen, and a document by its pages: some fifty thousand characters each. */
-function estimateFile({ mediaType, data, unreadSize }: FilePart): number {
+function estimateFile({ mediaType, data, kept }: FilePart): number {
   // Nobody has seen yet what stands behind an address.
   const read = typeof data === 'string' ? data.length : 0;
-  const length = unreadSize === undefined ? read : (unreadSize * 4) / 3;
+  const length = kept ? (kept.size * 4) / 3 : read;
   return mediaType.startsWith('image/') ? 1600 : Math.max(1600, Math.ceil(length / 32));
 }
 

@@ -1,33 +1,21 @@
 /** Turns stored messages into what a model may be shown. */
 import type { Message, MessagePart, ToolResult } from '../../contract/api.ts';
 import { givenAnew } from '../../given-anew.ts';
-import type { ModelMessage, ModelMessagePart } from '../models/model.ts';
+import type { FilePart, ModelMessage, ModelMessagePart } from '../models/model.ts';
 
 type Spoken = Pick<Message, 'role' | 'parts' | 'run_id' | 'stop_reason'> &
   Partial<Pick<Message, 'usage' | 'summary' | 'excluded' | 'model'>>;
-
-/** What becomes of files whose bytes were not read. */
-type Unread = 'told' | 'counted';
-
-/** The same where nobody is shown anything: for estimates, by which files count though their bytes were not read. */
-export function toCountedMessages(stored: readonly Spoken[]): ModelMessage[] {
-  return toModelMessages(stored, undefined, 'counted');
-}
 
 /**
  * Begins at the newest summary, and leaves out what a provider refused. Every tool call gets a result: providers refuse a
  * history in which one is missing, as after a crash. The beginning of an answer that was then asked for again is left
  * out; `atWork` is the run that is about to ask.
  */
-export function toModelMessages(
-  stored: readonly Spoken[],
-  atWork?: string,
-  unread: Unread = 'told',
-): ModelMessage[] {
+export function toModelMessages(stored: readonly Spoken[], atWork?: string): ModelMessage[] {
   const shown = shownOf(stored, atWork);
   const at = shown.findLastIndex(({ summary }) => summary);
   const summary = shown[at];
-  if (!summary) return spoken(shown, unread);
+  if (!summary) return spoken(shown);
   // Summed up in the middle of a run, it was asked for something before, which is still to be done. Copies and what was
   // imported belong to no run: whatever they asked for was asked elsewhere.
   const prompt = shown
@@ -35,7 +23,7 @@ export function toModelMessages(
     .findLast(({ role, run_id }) => role === 'user' && run_id !== null && run_id === summary.run_id);
   return [
     ...fromSummary(plainText(summary.parts), prompt?.parts ?? null),
-    ...spokenBehind(shown.slice(0, at), shown.slice(at + 1), unread),
+    ...spokenBehind(shown.slice(0, at), shown.slice(at + 1)),
   ];
 }
 
@@ -61,7 +49,7 @@ export function unansweredOf(
   const begin = others.findLastIndex(({ role, run_id }) => role !== 'tool' || run_id !== null) + 1;
   return {
     first: shown[begin]?.id ?? null,
-    shown: spokenBehind(shown.slice(0, begin), shown.slice(begin), 'counted'),
+    shown: spokenBehind(shown.slice(0, begin), shown.slice(begin)),
   };
 }
 
@@ -69,12 +57,12 @@ export function unansweredOf(
  * What a client's tools gave may be the first that is behind a summary: their calls come along. What was counted with
  * those is of the conversation as it was.
  */
-function spokenBehind(before: readonly Spoken[], behind: readonly Spoken[], unread: Unread): ModelMessage[] {
+function spokenBehind(before: readonly Spoken[], behind: readonly Spoken[]): ModelMessage[] {
   const isGiven = behind[0]?.role === 'tool';
   const calling = isGiven ? before.findLast(({ role, summary }) => role === 'assistant' && !summary) : null;
-  if (!calling?.parts.some(({ type }) => type === 'tool_use')) return spoken(behind, unread);
+  if (!calling?.parts.some(({ type }) => type === 'tool_use')) return spoken(behind);
   const { usage: _ofBefore, ...calls } = calling;
-  return spoken([calls, ...behind], unread);
+  return spoken([calls, ...behind]);
 }
 
 /** As much of a prompt as is repeated behind the summary that tells of it. */
@@ -99,13 +87,13 @@ function plainText(parts: readonly MessagePart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 }
 
-function spoken(messages: readonly Spoken[], unread: Unread): ModelMessage[] {
+function spoken(messages: readonly Spoken[]): ModelMessage[] {
   return messages.flatMap((message, index) => {
     // The results of a call are placed behind it below; on their own they would answer nothing.
     if (message.role === 'tool' || message.parts.length === 0) return [];
     const calls = message.parts.flatMap((part) => (part.type === 'tool_use' ? [part] : []));
     const { role, parts, model } = message;
-    const said = { role, parts: shownParts(parts, unread), ...countOf(message), ...(model && { model }) };
+    const said = { role, parts: shownParts(parts), ...countOf(message), ...(model && { model }) };
     if (calls.length === 0) return [said];
     const given = resultsBehind(messages, index);
     const results = calls.map((call) => given.get(call.id) ?? interruptedResult(call.id, call.name));
@@ -113,17 +101,21 @@ function spoken(messages: readonly Spoken[], unread: Unread): ModelMessage[] {
   });
 }
 
-/** What a model is shown of stored parts. */
-export function shownParts(parts: readonly MessagePart[], unread: Unread = 'told'): ModelMessagePart[] {
+/** What a model is shown of stored parts, once what is kept was read: see `withFiles`. */
+export function shownParts(parts: readonly MessagePart[]): ModelMessagePart[] {
   return parts.map((part): ModelMessagePart => {
     if (part.type !== 'file') return part;
-    const { media_type: mediaType, name, data, url, size } = part;
-    const content = data ?? (url === undefined ? undefined : URL.parse(url));
-    if (content) return { type: 'file', mediaType, data: content, ...(name !== undefined && { name }) };
-    if (unread === 'counted' && size !== undefined)
-      return { type: 'file', mediaType, data: '', unreadSize: size };
-    return { type: 'text', text: `[Here was a file, which is not shown any more: ${name ?? mediaType}]` };
+    const { media_type: mediaType, name, data, url, sha256, size } = part;
+    const content = data ?? (url === undefined ? null : URL.parse(url)) ?? '';
+    const file = { type: 'file' as const, mediaType, data: content, ...(name !== undefined && { name }) };
+    if (data === undefined && sha256 !== undefined) return { ...file, kept: { sha256, size: size ?? 0 } };
+    return content === '' ? leftOut(file) : file;
   });
+}
+
+/** What a model is told in the place of a file. */
+export function leftOut({ name, mediaType }: FilePart): ModelMessagePart {
+  return { type: 'text', text: `[Here was a file, which is not shown any more: ${name ?? mediaType}]` };
 }
 
 /**

@@ -5,6 +5,7 @@ import type { AnswerTerms } from '../models/model.ts';
 import { askPatiently, type PatientCall } from '../models/model-patience.ts';
 import { estimateInput, isCounted, tokensOf, withoutHugeResults } from '../prompt/context-use.ts';
 import { withPassages } from '../prompt/passages.ts';
+import { withFiles } from '../prompt/shown-files.ts';
 import { systemPrompt } from '../prompt/system-prompt.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type Draft, isSeen, newDraft, writeDraft } from './draft.ts';
@@ -26,7 +27,7 @@ export function writeAnswer(
     progress.draft = draft;
     // Read while the provider thinks: the list of models is large, and its answer has a price.
     scope.model.facts().catch(() => undefined);
-    const conversation = await shownTo(scope, progress);
+    const conversation = await withFiles(scope, await shownTo(scope, progress));
     await writeDraft(scope, log, conversation, tools, draft, termsOf(scope, progress));
     return draft;
   };

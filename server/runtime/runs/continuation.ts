@@ -10,7 +10,7 @@ import { callsOf, type Progress } from './progress.ts';
 
 /** Reads the run's progress out of the store; `draft` is what was streamed of an answer that was not finished. */
 export async function readProgress(transcript: Transcript, run: TakenRun): Promise<Progress> {
-  const stored = await transcript.readConversation(run.sessionId, run.runId);
+  const stored = await transcript.readMessages(run.sessionId, run.runId);
   // With the last event that was committed: it may tell which model is asked now.
   const told = await eventsAfter(transcript, run.runId, Math.max(run.committedEventId - 1, 0));
   const events = told.filter(({ seq }) => seq > run.committedEventId);

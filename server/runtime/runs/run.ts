@@ -95,7 +95,7 @@ async function begin(scope: RunScope, log: EventLog, progress: Progress, begun: 
   if (!begun)
     await log.commit(beginningOf(scope), (events) => scope.transcript.changeStatus(scope, 'running', events));
   const { transcript, sessionId, runId } = scope;
-  const stored = await transcript.readConversation(sessionId, runId);
+  const stored = await transcript.readMessages(sessionId, runId);
   progress.memory.todos = await todosWith(stored, transcript, sessionId, runId);
   progress.conversation = toModelMessages(stored, runId);
 }
