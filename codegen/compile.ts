@@ -12,15 +12,23 @@ const target = join(root, 'dist');
 const builds = 3;
 
 const began = Date.now();
-const folder = `${began}`;
+// Of two that compile at once each has its own.
+const folder = `${began}-${process.pid}`;
 await mkdir(target, { recursive: true });
-const { sources } = await compilePrograms(root, join(target, folder));
-await keep({ folder, sources: await factsOf([...sources, join(root, 'package-lock.json')]) });
-const all = (await readdir(target)).filter((name) => /^\d+$/.test(name)).sort();
-for (const old of all.slice(0, -builds)) await rm(join(target, old), { recursive: true });
+try {
+  const { sources } = await compilePrograms(root, join(target, folder));
+  await keep({ folder, sources: await factsOf([...sources, join(root, 'package-lock.json')]) });
+} catch (error) {
+  await rm(join(target, folder), { recursive: true, force: true });
+  throw error;
+}
+// The clock may have been ahead: what was made by it stands behind this one, and is left alone.
+const earlier = (await readdir(target)).filter((name) => /^\d+(-\d+)?$/.test(name) && name < folder).sort();
+for (const old of earlier.slice(0, 1 - builds)) await rm(join(target, old), { recursive: true, force: true });
 
 /**
- * Times in whole seconds, which is what archives and layers of containers keep of them.
+ * Times in whole seconds, which is what archives and layers of containers keep of them. A source may have one that is still
+ * to come: it was not changed meanwhile.
  *
  * @throws Error where a source was changed meanwhile.
  */
@@ -28,7 +36,8 @@ async function factsOf(files: readonly string[]): Promise<Readonly<Record<string
   const facts: Record<string, readonly [changed: number, size: number]> = {};
   for (const file of files) {
     const { mtimeMs, size } = await stat(file);
-    if (mtimeMs >= began) throw new Error(`${file} was changed while it was compiled; compile again.`);
+    if (mtimeMs >= began && mtimeMs <= Date.now())
+      throw new Error(`${file} was changed while it was compiled; compile again.`);
     facts[relative(root, file)] = [Math.floor(mtimeMs / 1000), size];
   }
   return facts;
@@ -36,7 +45,7 @@ async function factsOf(files: readonly string[]): Promise<Readonly<Record<string
 
 /** From then on it is the one that starts. */
 async function keep(build: object): Promise<void> {
-  const file = join(target, 'newest.json');
-  await writeFile(`${file}.tmp`, JSON.stringify(build));
-  await rename(`${file}.tmp`, file);
+  const draft = join(target, folder, 'newest.json');
+  await writeFile(draft, JSON.stringify(build));
+  await rename(draft, join(target, 'newest.json'));
 }

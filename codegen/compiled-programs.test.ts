@@ -1,6 +1,7 @@
 /** The programs as they are compiled: what they are started from, and that no more is loaded than from their sources. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
@@ -67,7 +68,21 @@ test('what reads the settings comes without the rest of the server', async () =>
   );
 });
 
-beforeAll(() => run(process.execPath, [join(import.meta.dirname, 'compile.ts')]));
+const compile = () => run(process.execPath, [join(import.meta.dirname, 'compile.ts')]);
+beforeAll(compile);
+
+test('what was compiled while the clock was ahead takes nothing away of what is compiled now', async () => {
+  const ahead = ['9000000000000-1', '9000000000000-2', '9000000000000-3'].map((name) =>
+    join(root, 'dist', name),
+  );
+  onTestFinished(async () => {
+    for (const folder of ahead) await rm(folder, { recursive: true });
+  });
+  for (const folder of ahead) await mkdir(folder);
+  await compile();
+  const { folder } = JSON.parse(await readFile(join(root, 'dist/newest.json'), 'utf8'));
+  expect(existsSync(join(root, 'dist', folder, 'server.mjs'))).toBe(true);
+});
 
 test.each([
   ['the command', 'clients/terminal/bin/service', ['version'], /^service \d/],
@@ -84,7 +99,7 @@ test.each([
     },
   });
   expect(stdout).toMatch(answer);
-  const loaded = [...stderr.matchAll(/^loads file:.*\/(\w+\/[\w.-]+)$/gm)].map(([, file]) => file);
-  expect(loaded).toContainEqual(expect.stringMatching(/^\d{13}\/(service|server)\.mjs$/));
+  const loaded = [...stderr.matchAll(/^loads file:.*\/([\w-]+\/[\w.-]+)$/gm)].map(([, file]) => file);
+  expect(loaded).toContainEqual(expect.stringMatching(/^\d{13}-\d+\/(service|server)\.mjs$/));
   expect(loaded.filter((file) => file?.endsWith('.ts'))).toEqual([]);
 });

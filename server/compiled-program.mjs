@@ -1,5 +1,5 @@
 // Plain JavaScript, as it decides what is read: the few files of a compiled program, or the hundreds of its sources.
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -16,7 +16,9 @@ const root = join(import.meta.dirname, '..');
 export function programOf(name, source) {
   const newest = process.env.SERVICE_DEBUG ? null : newestBuild();
   if (newest === null || !Object.entries(newest.sources).every(isUnchanged)) return source;
-  return pathToFileURL(join(root, 'dist', newest.folder, `${name}.mjs`)).href;
+  const program = join(root, 'dist', newest.folder, `${name}.mjs`);
+  // Whoever tidies up may have left what only names it.
+  return existsSync(program) ? pathToFileURL(program).href : source;
 }
 
 function newestBuild() {

@@ -12,11 +12,12 @@ async function compiledProject() {
   const root = await mkdtemp(join(tmpdir(), 'service-compiled-'));
   onTestFinished(() => rm(root, { recursive: true }));
   await mkdir(join(root, 'server'));
-  await mkdir(join(root, 'dist'));
   const program = join(root, 'server/compiled-program.mjs');
   await copyFile(join(import.meta.dirname, 'compiled-program.mjs'), program);
   const file = join(root, 'server/main.ts');
   await writeFile(file, '// the source');
+  await mkdir(join(root, 'dist/17'), { recursive: true });
+  await writeFile(join(root, 'dist/17/service.mjs'), '');
   const { mtimeMs, size } = await stat(file);
   const newest = { folder: '17', sources: { 'server/main.ts': [Math.floor(mtimeMs / 1000), size] } };
   await writeFile(join(root, 'dist/newest.json'), JSON.stringify(newest));
@@ -46,6 +47,7 @@ test('it is the source where faults are looked for, so that their lines are name
 test.each<[string, (project: { root: string; file: string }) => Promise<void>]>([
   ['has another time', ({ file }) => utimes(file, 1, 1)],
   ['is gone', ({ file }) => rm(file)],
+  ['has lost its program', ({ root }) => rm(join(root, 'dist/17'), { recursive: true })],
   ['was never compiled', ({ root }) => rm(join(root, 'dist'), { recursive: true })],
 ])('it is the source where that %s', async (_what, change) => {
   const project = await compiledProject();
