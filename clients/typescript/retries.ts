@@ -130,13 +130,18 @@ function isEmpty({ headers }: Response): boolean {
   return headers.get('Content-Length') === '0';
 }
 
+/** Successes that have no body by their status: browsers give an empty one, and make no answer with even that. */
+const bodilessStatuses = new Set([204, 205]);
+
 async function readWhole(response: Response): Promise<Response> {
   if (response.body === null) return response;
   const { status, statusText, url } = response;
   const headers = new Headers(response.headers);
   // By this openapi-fetch gives no text or bytes at all, where they are empty ones.
   if (isEmpty(response)) headers.delete('Content-Length');
-  const whole = new Response(await response.arrayBuffer(), { status, statusText, headers });
+  const bytes = await response.arrayBuffer();
+  const body = bodilessStatuses.has(status) ? null : bytes;
+  const whole = new Response(body, { status, statusText, headers });
   // It cannot be given.
   return Object.defineProperty(whole, 'url', { value: url });
 }
