@@ -14,6 +14,21 @@ export async function cpuMsOf(work: () => unknown): Promise<number> {
 /** Watches the event loop; the answer stops that, and says how long the loop was held up at most, in the same measure. */
 export function watchLoop(): () => number {
   const slownessBefore = slowness();
+  const longestHold = watchHolds();
+  return () => longestHold() / Math.max(slownessBefore, slowness());
+}
+
+/** The longest time that work holds the event loop at once, as a share of what it costs in all: no machine's speed counts. */
+export async function largestHoldOf(work: () => unknown): Promise<number> {
+  const longestHold = watchHolds();
+  const before = process.threadCpuUsage();
+  await work();
+  const held = longestHold();
+  return held / msSince(before);
+}
+
+/** The answer stops it, and tells the longest hold in milliseconds of processor time of this thread. */
+function watchHolds(): () => number {
   let longest = 0;
   let last = process.threadCpuUsage();
   const look = () => {
@@ -24,7 +39,7 @@ export function watchLoop(): () => number {
   return () => {
     clearInterval(timer);
     look();
-    return longest / Math.max(slownessBefore, slowness());
+    return longest;
   };
 }
 

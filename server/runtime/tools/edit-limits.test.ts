@@ -6,7 +6,7 @@ import { startUpstream, type Upstream } from '../../../contract-tests/upstream/s
 import type { Session } from '../../contract/api.ts';
 import { scriptedSettings, startServer, temporaryFolder, writeSettings } from '../../server-process.ts';
 import { clientOf } from '../../test-client.ts';
-import { cpuMsOf, watchLoop } from '../../test-cpu.ts';
+import { cpuMsOf, largestHoldOf } from '../../test-cpu.ts';
 import { editTool } from './edit.ts';
 import { multieditTool } from './multiedit.ts';
 import { callTool, testWorkspace } from './test-workspace.ts';
@@ -79,7 +79,7 @@ test.each([
   const { path, context } = await workspaceWith(content);
   const input = { file_path: 'a', old_string: old, new_string: now, replace_all };
   const spent = await cpuMsOf(() => callTool(edit, input, context));
-  expect(spent).toBeLessThan(1500);
+  expect(spent).toBeLessThan(6000);
   expect((await readFile(path, 'utf8')) === content.replaceAll(old, now)).toBe(true);
 });
 
@@ -100,10 +100,9 @@ test('many edits of a large file let others work between them', async () => {
     return { old_string, new_string, replace_all: true };
   });
   edits.push({ old_string: 'a', new_string: 'c', replace_all: true });
-  const heldMs = watchLoop();
-  const spent = await cpuMsOf(() => multiedit.prepare({ file_path: 'a', edits }, context));
-  // Held from the first to the last, it would be all of it, however fast the machine is.
-  expect(heldMs()).toBeLessThan(spent / 2);
+  const held = await largestHoldOf(() => multiedit.prepare({ file_path: 'a', edits }, context));
+  // Held from the first to the last, it would be nearly all of it; each alone is a thirteenth.
+  expect(held).toBeLessThan(0.6);
 });
 
 test('the diff of a small change in a large file shows it, with its lines and its place', async () => {
