@@ -210,3 +210,16 @@ describeStore('sqlite', 'Who writes while a large corpus is deleted', (store) =>
     expect(ended).toEqual(['the write', 'the deletion']);
   });
 });
+
+describeStore('sqlite', 'Lists of words', (_store, engine) => {
+  it('are written anew once half of them is deleted, each of them', async () => {
+    const indexes: string[] = await engine
+      .sql()('sqlite_schema')
+      .where({ type: 'table' })
+      .whereLike('sql', '%fts5(%')
+      .pluck('name');
+    expect(indexes.sort()).toEqual(['chunk_words', 'memory_words', 'search_words']);
+    for (const name of indexes)
+      expect(await engine.sql()(`${name}_config`).where({ k: 'deletemerge' }).pluck('v')).toEqual([50]);
+  });
+});

@@ -49,6 +49,7 @@ import { refusedPassages } from './migrations/0045-refused-passages.ts';
 import { begunByLogins } from './migrations/0046-begun-by-logins.ts';
 import { takenAttempts } from './migrations/0047-taken-attempts.ts';
 import { clearedCorpora } from './migrations/0048-cleared-corpora.ts';
+import { rewrittenLists } from './migrations/0049-rewritten-lists.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -97,6 +98,7 @@ const migrations: readonly Migration[] = [
     begunByLogins,
     takenAttempts,
     clearedCorpora,
+    rewrittenLists,
   ],
 ];
 
