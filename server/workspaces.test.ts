@@ -1,5 +1,6 @@
 /** Whom the workspaces of a server belong to, and as whom commands run in them. */
-import {
+import { execFileSync } from 'node:child_process';
+import promises, {
   chmod,
   mkdir,
   mkdtemp,
@@ -12,9 +13,10 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { createLog } from './log.ts';
 import { findExecutable } from './runtime/processes/executable.ts';
 import { sandboxHere } from './runtime/processes/test-sandbox.ts';
@@ -199,6 +201,39 @@ test('a workspace that is opened while it is deleted leaves no folder', async ()
     if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'workspace_unavailable' });
   expect(await readdir(join(data, 'workspaces'))).toEqual([]);
   expect(await folders.open('ws_2')).toBe(join(data, 'workspaces/ws_2'));
+});
+
+test('a folder is removed however deep a command has made it', async () => {
+  const { data, folders } = await rooted();
+  const directory = join(data, 'workspaces');
+  const deepen = `i=0; while [ $i -lt 60 ]; do mkdir ${'d'.repeat(100)}; cd -P ${'d'.repeat(100)}; i=$((i+1)); done; echo > file`;
+  for (const name of ['ws_1', '.deleted-ws_0-x']) {
+    await mkdir(join(directory, name), { recursive: true });
+    execFileSync('sh', ['-c', deepen], { cwd: join(directory, name) });
+  }
+  await folders.remove('ws_1');
+  expect(await readdir(directory)).toEqual([]);
+});
+
+test('a folder is removed though what is left of another cannot be', async () => {
+  const { data, folders, forgotten } = await rooted();
+  const directory = join(data, 'workspaces');
+  for (const name of ['ws_1', '.deleted-ws_0-x']) await mkdir(join(directory, name), { recursive: true });
+  const remove = promises.rm;
+  vi.spyOn(promises, 'rm').mockImplementation(async (path, options) => {
+    if (String(path).includes('ws_0'))
+      throw Object.assign(new Error('stale file handle'), { code: 'ESTALE' });
+    await remove(path, options);
+  });
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+  await folders.remove('ws_1');
+  expect(await readdir(directory)).toEqual(['.deleted-ws_0-x']);
+  expect(forgotten).toEqual(['ws_1']);
+  await expect(folders.remove('ws_0')).rejects.toThrow('stale file handle');
 });
 
 test('the folder of a workspace is removed with what another server has left of one, and no other', async () => {

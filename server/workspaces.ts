@@ -78,7 +78,7 @@ export function workspaceFolders(
       if (await exists(workspaceId)) throw error;
     }
     // Made after it was removed with its workspace, it would stay, and nobody would know of it.
-    await removeFolder(workspacesDirectory, workspaceId);
+    await removeFolder(workspacesDirectory, workspaceId, log);
     throw new Problem('workspace_unavailable', 'This workspace was deleted, and its folder with it.');
   };
   return {
@@ -99,7 +99,7 @@ export function workspaceFolders(
       return (await stillAccepted(path)) ? `${hostname()}:${path}` : null;
     },
     async remove(workspaceId) {
-      if (projectFolder === null) await removeFolder(workspacesDirectory, workspaceId);
+      if (projectFolder === null) await removeFolder(workspacesDirectory, workspaceId, log);
       await forget(workspaceId);
     },
   };
@@ -138,8 +138,9 @@ function isBelow(folder: string, path: string): boolean {
 /** What a folder that is to be removed is called first, so that nobody finds half of it under its name. */
 const deleted = '.deleted-';
 
-async function removeFolder(workspacesDirectory: string, workspaceId: string): Promise<void> {
-  const aside = join(workspacesDirectory, `${deleted}${workspaceId}-${randomUUID()}`);
+async function removeFolder(workspacesDirectory: string, workspaceId: string, log: Log): Promise<void> {
+  const ofOne = `${deleted}${workspaceId}-`;
+  const aside = join(workspacesDirectory, `${ofOne}${randomUUID()}`);
   await rename(join(workspacesDirectory, workspaceId), aside).catch(unlessGone);
   // Those that a server left behind which stopped in between as well.
   const left = await readdir(workspacesDirectory).catch((error: NodeJS.ErrnoException) => {
@@ -147,7 +148,38 @@ async function removeFolder(workspacesDirectory: string, workspaceId: string): P
     return [];
   });
   for (const name of left.filter((one) => one.startsWith(deleted)))
-    await rm(join(workspacesDirectory, name), { recursive: true, force: true, maxRetries: 3 });
+    try {
+      await removeTree(join(workspacesDirectory, name));
+    } catch (error) {
+      if (name.startsWith(ofOne)) throw error;
+      log.error({ err: error, folder: name }, 'what is left of a deleted workspace could not be removed');
+    }
+}
+
+/** A command can make paths that are longer than the system takes. */
+async function removeTree(folder: string): Promise<void> {
+  for (;;)
+    try {
+      return await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'ENAMETOOLONG')) throw error;
+      await liftWhatIsDeep(folder);
+    }
+}
+
+/** In bytes: the system takes 4096 of a path. */
+const deepPath = 2000;
+
+/** As bytes, since a command may give any name. */
+async function liftWhatIsDeep(folder: string): Promise<void> {
+  const toLook = [Buffer.from(folder)];
+  for (let above = toLook.pop(); above; above = toLook.pop())
+    for (const entry of await readdir(above, { withFileTypes: true, encoding: 'buffer' })) {
+      if (!entry.isDirectory()) continue;
+      const path = Buffer.concat([above, Buffer.from('/'), entry.name]);
+      if (path.length < deepPath) toLook.push(path);
+      else await rename(path, join(folder, randomUUID()));
+    }
 }
 
 function unlessGone(error: NodeJS.ErrnoException): void {
