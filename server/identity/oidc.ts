@@ -86,6 +86,9 @@ export function createOidcLogins({
       return user;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
+      // Of two logins that were their first, and came back at once, the other has made the account.
+      const made = await records.userOf(person, clock.now());
+      if (made) return made;
       if (error.code === 'email_taken' || error.code === 'registration_refused') return error.code;
       throw error;
     }

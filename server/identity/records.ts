@@ -397,7 +397,7 @@ export interface OidcRecords {
     now: Date,
   ): Promise<{ readonly returnTo: string; readonly account: AttemptAccount | null } | null>;
   userOf(identity: OidcIdentity, now: Date): Promise<User | null>;
-  /** Throws `email_taken`, `registration_refused`. */
+  /** Throws `email_taken`, `registration_refused`, or `duplicate` where the identity is linked by now. */
   createAccount(
     account: NewAccount & { readonly joins: { readonly organizationId: string; readonly role: Role } | null },
     identity: OidcIdentity,

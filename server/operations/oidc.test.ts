@@ -120,6 +120,23 @@ describe('a login through a provider', () => {
     expect(response.headers.get('cache-control')).toBe('no-store');
   });
 
+  test.each([
+    ['one address', ['twin@corp.example', 'twin@corp.example']],
+    ['another address by then', ['old@corp.example', 'new@corp.example']],
+  ])('makes one account where two of somebody new come back at once, with %s', async (sub, emails) => {
+    const logins: { readonly by: Browser; readonly callback: URL }[] = [];
+    for (const email of emails) {
+      const by = new Browser();
+      await openid.person({ ...grace, sub, email });
+      logins.push({ by, callback: await backFrom('corp', { by }) });
+    }
+    const answers = await Promise.all(
+      logins.map(async ({ by, callback }) => redeem((await outcomeOf(callback, by)).location, by)),
+    );
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    expect(new Set(answers.map(({ body }) => body.user.id)).size).toBe(1);
+  });
+
   test('comes back to where the person was, with the code in the fragment alone', async () => {
     await openid.person(grace);
     const back = encodeURIComponent('/device?user_code=BCDF-GHJK');

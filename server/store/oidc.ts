@@ -1,6 +1,7 @@
 /** Logins through OpenID Connect providers: attempts, the codes that end them, and who is who at which provider. */
 import type { Knex } from 'knex';
 import type { OidcIdentity as ContractIdentity, User } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
 import { homeOf, recordAudit } from './audit.ts';
 import { holdCredential, holdLogin } from './hold-credential.ts';
 import type { StoreParts } from './parts.ts';
@@ -46,7 +47,7 @@ export interface Oidc {
   ): Promise<TakenAttempt | null>;
   /** Notes that they came. */
   userOf(identity: OidcIdentity, now: Date): Promise<User | null>;
-  /** Makes an account and links it, all or nothing. Throws `email_taken`, `registration_refused`. */
+  /** Makes an account and links it, all or nothing. Throws `email_taken`, `registration_refused`, or `duplicate` where it is linked by now. */
   createAccount(account: NewAccount, identity: OidcIdentity, origin: Origin): Promise<User>;
   /** `other` where it is linked to another account, `changed` where the account has another password, or the login has ended, by now. */
   link(
@@ -142,7 +143,7 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
     createAccount: (account, identity, origin) =>
       database.write('installation', async (sql) => {
         const user = await insertAccount(sql, { ...account, origin }, now());
-        await insertIdentity(sql, identity, user.id, now());
+        if (!(await insertIdentity(sql, identity, user.id, now()))) throw linkedMeanwhile();
         await recordLink(sql, identity, user.id, origin);
         return user;
       }),
@@ -244,6 +245,10 @@ async function insertIdentity(
     .ignore()
     .returning('subject');
   return rows.length > 0;
+}
+
+function linkedMeanwhile(): Problem {
+  return new Problem('duplicate', 'The person has an account by now; log in again.');
 }
 
 async function recordLink(

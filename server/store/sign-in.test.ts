@@ -75,6 +75,21 @@ describeStores('Logins through providers', (store, engine) => {
     expect(await store().users.findForLogin(lost.email)).toBeNull();
   });
 
+  it('make one account of who is new, also when two are made at once, with two addresses', async () => {
+    const identity = { issuer: 'https://a.example', subject: randomUUID() };
+    const second = await engine.open();
+    const emails = [`old-${identity.subject}@example.com`, `new-${identity.subject}@example.com`];
+    const made = await Promise.allSettled(
+      [store(), second].map(({ oidc }, at) =>
+        oidc.createAccount({ email: emails[at] ?? '', name: 'Ada', passwordHash: 'x' }, identity, origin),
+      ),
+    );
+    const refused = made.findIndex(({ status }) => status === 'rejected');
+    expect(made[refused]).toMatchObject({ reason: { code: 'duplicate' } });
+    expect(await store().oidc.userOf(identity, inSeconds(1))).toMatchObject({ email: emails[1 - refused] });
+    expect(await store().users.findForLogin(emails[refused] ?? '')).toBeNull();
+  });
+
   it('link somebody to one account, also when two try at once', async () => {
     const [ada, eve] = [await newAccount(store(), 'Ada'), await newAccount(store(), 'Eve')];
     const identity = { issuer: 'https://a.example', subject: randomUUID() };
