@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { AuditRow } from './audit-chain.ts';
 import type { Reach } from './store.ts';
+import { waiting } from './test-locks.ts';
 import { homeOf, organizationTools, refusals } from './test-organizations.ts';
 import { beginRun } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
@@ -76,6 +77,26 @@ describeStores('Organizations', (store, engine) => {
     const slugs = made.map(({ organization }) => organization.slug);
     expect(new Set(slugs).size).toBe(10);
     expect(slugs).toContain('same-name');
+  });
+
+  it('are owned by nobody beyond the limit, also where two are made at once', async () => {
+    const owner = await newAccount(store(), 'Owner');
+    const created = (name: string) => store().organizations.create(owner, { name });
+    for (let owned = 1; owned < 99; owned += 1) await created('Many');
+    const createAtOnce = () => refusals([created('One'), created('Other'), created('Third')]);
+    // On PostgreSQL none can begin before all have come.
+    const refused =
+      engine.dialect === 'sqlite'
+        ? createAtOnce
+        : await engine.sql().transaction(async (sql) => {
+            await sql('users').where({ id: owner.userId }).forUpdate();
+            const attempts = createAtOnce();
+            await expect.poll(() => waiting(engine.sql())).toBe(3);
+            return () => attempts;
+          });
+    expect(await refused()).toEqual(['organization_limit', 'organization_limit']);
+    const owned = engine.sql()('memberships').where({ user_id: owner.userId, role: 'owner' });
+    expect(await owned).toHaveLength(100);
   });
 
   it('are listed to a key that is bound to a workspace where it belongs to them, and it makes none and changes no account', async () => {
@@ -213,7 +234,10 @@ describeStores('Organizations', (store, engine) => {
     await store().deletedWorkspaces.forget(workspace?.id ?? '');
     expect(await rowsOf(home, tables)).toEqual({});
     expect(await store().searches.find(reach, { query: 'walrus' }, {})).toMatchObject({ data: [] });
-    const last = await engine.sql()<AuditRow>('audit_entries').where({ organization_id: home });
+    const last = await engine
+      .sql()<AuditRow>('audit_entries')
+      .where({ organization_id: home })
+      .orderBy('sequence');
     expect(last.at(-1)).toMatchObject({
       action: 'organization.delete',
       actor_id: owner.userId,

@@ -245,8 +245,8 @@ async function createOrganization(
   now: number,
 ): Promise<TaggedOrganization> {
   requireWholeReach(reach);
-  // Whoever deletes the account at this moment waits, and finds the organization.
-  if (!(await sql('users').where({ id: reach.userId }).forKeyShare().first('id')))
+  // Whoever deletes the account at this moment waits, and finds the organization; who makes another counts it.
+  if (!(await sql('users').where({ id: reach.userId }).forNoKeyUpdate().first('id')))
     throw new Problem('credential_invalid', 'The account of this credential was deleted.');
   await refuseTooMany(sql, reach);
   const made = { ...given, ownerId: reach.userId, settings: settingsText('{}', settings) };
