@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { TOTP } from 'otpauth';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openIdVariables } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { createApp, createHttpServer } from './app.ts';
@@ -16,6 +16,7 @@ import { createOutbound } from './outbound/outbound.ts';
 import { Problem, problems } from './problem.ts';
 import { readServerSettings } from './server-settings/server-settings.ts';
 import type { OpenServices } from './services.ts';
+import { workspaceLimits } from './store/given-workspaces.ts';
 import type { Reach } from './store/store.ts';
 import {
   type Account,
@@ -36,7 +37,9 @@ let bare: TestApp;
 let ada: Account;
 /** Below it the first server takes folders for workspaces. */
 let root = '';
-let now = new Date();
+/** How far the clock of `tight` is ahead: a frozen one would be passed by what has gone by since the server began. */
+let aheadMs = 0;
+const now = () => new Date(Date.now() + aheadMs);
 
 beforeAll(async () => {
   upstream = await startUpstream();
@@ -61,7 +64,7 @@ beforeAll(async () => {
       answerSeconds: 0.2,
       providerSilenceSeconds: 0.3,
     },
-    clock: { now: () => now },
+    clock: { now },
   });
   const oidcProviders = readServerSettings([], openIdVariables('http://127.0.0.1:1', 'gone')).settings
     .oidcProviders;
@@ -303,9 +306,9 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   credential_expired: async () => {
     const { body } = await tight.request('POST', '/api/v1/auth/api-keys', {
       token: tight.operatorKey,
-      body: { name: 'short', expires_at: new Date(now.getTime() + 60_000).toISOString() },
+      body: { name: 'short', expires_at: new Date(now().getTime() + 60_000).toISOString() },
     });
-    now = new Date(now.getTime() + 120_000);
+    aheadMs += 120_000;
     return tight.request('GET', '/api/v1/users/me', { token: body.key });
   },
   credential_conflict: () =>
@@ -407,6 +410,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
         (await app.request('POST', '/api/v1/organizations', { token, body: { name: 'x' } })).status,
       ).toBe(201);
     return app.request('POST', '/api/v1/organizations', { token, body: { name: 'x' } });
+  },
+  workspace_limit: async () => {
+    onTestFinished(() => void Object.assign(workspaceLimits, { given: 1000 }));
+    workspaceLimits.given = 0;
+    return ask('PUT', `${await defaultWorkspace()}/members/${ada.user.id}`, { body: { role: 'viewer' } });
   },
   last_key: async () => {
     const token = bare.operatorKey;
@@ -580,7 +588,7 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   request_expired: async () => {
     const token = tight.operatorKey;
     const { replyPath, response } = await pending(tight, token);
-    now = new Date(now.getTime() + 1000);
+    aheadMs += 1000;
     await response.text();
     return tight.request('POST', replyPath, { token, body: { decision: 'allow_once' } });
   },

@@ -55,6 +55,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   last_key: { status: 409, title: 'The operator would be locked out.' },
   last_owner: { status: 409, title: 'The last owner remains.' },
   organization_limit: { status: 409, title: 'Too many organizations.' },
+  workspace_limit: { status: 409, title: 'Too many workspaces.' },
   only_organization: { status: 409, title: 'It is the only organization.' },
   session_busy: { status: 409, title: 'The session is busy.' },
   runs_active: { status: 409, title: 'Runs are at work.' },

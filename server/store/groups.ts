@@ -6,6 +6,7 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
+import { requireRoomFor } from './given-workspaces.ts';
 import { requireOrganization } from './organizations.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -30,7 +31,7 @@ export interface Groups {
   delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<Stopped>;
   /** Throws `not_found` or `role_required`. */
   listMembers(reach: Reach, id: string, query: PageQuery): Promise<Page<GroupMember>>;
-  /** Throws `not_found` also for somebody who does not belong to the organization. */
+  /** Throws `not_found` also for somebody who does not belong to the organization, or `workspace_limit`. */
   addMember(reach: Reach, id: string, userId: string): Promise<void>;
   removeMember(reach: Reach, id: string, userId: string): Promise<Stopped>;
 }
@@ -138,6 +139,7 @@ export function groupRepository({ database, clock, cursors }: StoreParts): Group
         const added = { organization_id, group_id: id, user_id: userId, created_at: now() };
         const which = { group_id: id, user_id: userId };
         if (await sql('group_members').where(which).first('user_id')) return;
+        await requireRoomFor(sql, reach, { userId }, await workspacesOf(sql, id));
         await sql('group_members').insert(added);
         auditMember(sql, reach, row, 'create', userId);
       }),
@@ -151,6 +153,12 @@ export function groupRepository({ database, clock, cursors }: StoreParts): Group
         return { stoppedRuns: await stopRunsWithoutRole(sql, theirs) };
       }),
   };
+}
+
+/** How many workspaces the group was given, which is held: it is given none meanwhile. */
+async function workspacesOf(sql: Knex.Transaction, group_id: string): Promise<number> {
+  const [row] = await sql('workspace_members').where({ group_id }).count<{ count: number }[]>({ count: '*' });
+  return Number(row?.count ?? 0);
 }
 
 /** The organizations whose groups are listed. */

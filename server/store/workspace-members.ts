@@ -4,6 +4,7 @@ import type { WorkspaceMember } from '../contract/api.ts';
 import { recordAudit } from './audit.ts';
 import type { Cursors } from './cursor.ts';
 import { etagOfContent, requireTag } from './etag.ts';
+import { requireRoomFor } from './given-workspaces.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
@@ -14,7 +15,7 @@ import { findWorkspace, lockWorkspace } from './workspaces.ts';
 export interface WorkspaceMembers {
   /** The oldest first. Throws `not_found`. */
   list(reach: Reach, workspaceId: string, query: PageQuery): Promise<Page<WorkspaceMember>>;
-  /** Throws `not_found` also for who is not of the organization, and `precondition_failed`. */
+  /** Throws `not_found` also for who is not of the organization, `precondition_failed` or `workspace_limit`. */
   put(
     reach: Reach,
     workspaceId: string,
@@ -138,7 +139,8 @@ async function putMember(
   const before = await sql<GivenRow>('workspace_members').where(which).first('role', 'created_at');
   requireTag(ifMatch, before ? tagOf(before) : null);
   if (before) await sql('workspace_members').where(which).update({ role });
-  else
+  else {
+    await requireRoomFor(sql, reach, isGroup ? { groupId: principalId } : { userId: principalId });
     await sql('workspace_members').insert({
       ...which,
       organization_id,
@@ -146,6 +148,7 @@ async function putMember(
       role,
       created_at: now,
     });
+  }
   if (before?.role !== role)
     recordAudit(sql, reach, {
       ...auditOf(before ? 'update' : 'create', workspaceId, organization_id),

@@ -16,6 +16,7 @@ import { deleteSessions, emptyCorpora } from './delete-in-parts.ts';
 import { noteDeletedWorkspaces } from './deleted-workspaces.ts';
 import { despiteDeadlocks } from './despite-deadlocks.ts';
 import { etagOf, requireMatch } from './etag.ts';
+import { requireRoomFor } from './given-workspaces.ts';
 import { holdItemsAtWork } from './ingestion-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -63,7 +64,7 @@ export interface Workspaces {
   find(reach: Reach, id: string): Promise<FoundWorkspace | null>;
   /**
    * In the caller's first organization unless one is named. `path` is a real path, or null where the one that was asked
-   * for is not accepted. Throws `not_found`, `role_required` or `path_refused`.
+   * for is not accepted. Throws `not_found`, `role_required`, `path_refused` or `workspace_limit`.
    */
   create(reach: Reach, input: NewWorkspace): Promise<TaggedWorkspace>;
   /** Throws `role_required`. */
@@ -203,7 +204,8 @@ async function insertWorkspace(
   const row = workspaceRow(place.organization_id, input, now);
   await sql('workspaces').insert(row);
   // Whoever does not reach every workspace of the organization anyway.
-  if (!covers(role, 'admin'))
+  if (!covers(role, 'admin')) {
+    await requireRoomFor(sql, reach, { userId: reach.userId });
     await sql('workspace_members').insert({
       organization_id: row.organization_id,
       workspace_id: row.id,
@@ -212,6 +214,7 @@ async function insertWorkspace(
       role: 'admin',
       created_at: now,
     });
+  }
   recordAudit(sql, reach, { ...auditOf('create', row), after: told(row) });
   return tagged(row);
 }
