@@ -37,7 +37,7 @@ $(generated.stamp): node_modules/.installed $(shell find openapi schemas codegen
 
 # Where a source has changed since, the programs run from their sources: what only starts them need not wait for this.
 compiled := dist/newest.json
-$(compiled): $(generated.stamp) codegen/compile.ts $(shell find server clients -name node_modules -prune -o -name '*.ts' ! -name '*.test.ts' -print)
+$(compiled): $(generated.stamp) codegen/compile.ts $(shell find server clients \( -name node_modules -o -name dist \) -prune -o -name '*.ts' ! -name '*.test.ts' -print)
 	@node codegen/compile.ts
 
 compile: $(compiled) ## Compile the programs, so that they start sooner (they run from their sources otherwise)
@@ -150,11 +150,11 @@ try: export TRY_MODEL = $(if $(filter command line,$(origin MODEL)),$(MODEL))
 try: $(generated.stamp) ## Give a coding task to a real model: OPENAI_API_KEY=… make try PROVIDER=openai [MODEL=…]
 	@node contract-tests/coding/try.ts
 
-clients: $(generated.stamp) ## Build the clients for publication
-	@$(TSC) -p clients/typescript/tsconfig.build.json
+clients: $(generated.stamp) ## Build the clients for publication: packages in clients/*/dist
+	@node clients/typescript/build-package.ts
 
 format: node_modules/.installed ## Format every file
 	@biome check --write .
 
 clean: ## Remove all that was installed or generated; data stays
-	@rm -rf node_modules */node_modules clients/*/node_modules contract-tests/agents/node_modules .venv server/contract clients/*/generated clients/*/dist
+	@rm -rf node_modules */node_modules clients/*/node_modules contract-tests/agents/node_modules .venv server/contract docs/generated clients/*/generated dist clients/*/dist
