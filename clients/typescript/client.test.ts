@@ -92,15 +92,25 @@ test('a signal ends a call that waits for its token', async () => {
   expect(server.received).toEqual([]);
 });
 
-test('a token that no header can hold is refused without being shown', async () => {
-  const { client, server } = await talk((_, response) => sendJson(response, 200, {}), {
-    token: 'sk-mine\nsk-other',
-  });
+test.each([
+  ['two lines', 'sk-mine\nsk-other'],
+  ['lines behind a line break', '\n sk-mine\nsk-other'],
+  ['a letter that is not of Latin-1', 'sk-mine\u2013other'],
+])('a token of %s is refused without being shown', async (_, token) => {
+  const { client, server } = await talk((_request, response) => sendJson(response, 200, {}), { token });
   const error = await client.GET('/health').catch((refused: unknown) => refused);
   expect(error).toBeInstanceOf(TypeError);
-  expect(String(error)).toContain('line break');
+  expect(String(error)).toContain('The token has a line break, a NUL or a letter beyond Latin-1 in it');
   expect(String(error)).not.toContain('sk-');
   expect(server.received).toEqual([]);
+});
+
+test('a token is sent without what a file has around it', async () => {
+  const { client, server } = await talk((_, response) => sendJson(response, 200, {}), {
+    token: '\r\nsk-mine\n',
+  });
+  await client.GET('/health');
+  expect(server.received[0]?.headers.authorization).toBe('Bearer sk-mine');
 });
 
 test('what is empty is an empty text, no bytes, and an empty stream', async () => {
@@ -155,7 +165,6 @@ test('a PATCH of bytes is sent as the caller says', async () => {
     params: { path: { upload_id: 'upl_1' }, header: { 'Upload-Offset': 3 } },
     headers: { 'Content-Type': 'application/octet-stream' },
     body: 'some bytes',
-    bodySerializer: (bytes) => bytes,
   });
   const { body, headers } = server.received[0] ?? {};
   expect([body, headers?.['content-type'], headers?.['upload-offset']]).toEqual([
@@ -167,6 +176,19 @@ test.each(['', '.', '..'])('the id "%s" is refused, since it would name another 
   const { client, server } = await talk((_, response) => sendJson(response, 204, {}));
   const call = client.DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id } } });
   await expect(call).rejects.toThrow('session_id is');
+  expect(server.received).toEqual([]);
+});
+
+test.each([
+  ['no ids', { params: { path: {} } }],
+  ['no parameters', {}],
+  ['null for an id', { params: { path: { session_id: null } } }],
+])('where no types say what is missing, a call with %s is refused', async (_, init) => {
+  const { client, server } = await talk((_request, response) => void response.writeHead(204).end());
+  const call = client.DELETE('/api/v1/sessions/{session_id}', init as never);
+  await expect(call).rejects.toThrow(
+    'session_id is "", which cannot stand in /api/v1/sessions/{session_id}.',
+  );
   expect(server.received).toEqual([]);
 });
 
@@ -251,8 +273,24 @@ test('an answer that has not changed is thrown as not_modified', async () => {
   expect(error.headers.get('ETag')).toBe('"1"');
 });
 
-test('an address that cannot be one is refused at once', () => {
-  expect(() => createServiceClient({ baseUrl: 'localhost:8090' })).toThrow('baseUrl is "localhost:8090"');
+test.each([
+  ['localhost:8090', 'baseUrl is "localhost:8090"; it has to be an address'],
+  ['http://127.0.0.1:8090/?a=b', 'a query or a fragment cannot stand in it'],
+  ['http://127.0.0.1:8090/#top', 'a query or a fragment cannot stand in it'],
+  ['http://127.0.0.1:8090?', 'a query or a fragment cannot stand in it'],
+])('%s is refused as an address at once', (baseUrl, message) => {
+  expect(() => createServiceClient({ baseUrl })).toThrow(message);
+});
+
+test('an address with a password is refused, and not shown', () => {
+  const create = () => createServiceClient({ baseUrl: 'http://ada:hunter2@127.0.0.1:8090?x' });
+  expect(create).toThrow('baseUrl has a name or a password in it; the credential is given as token.');
+});
+
+test('an address has what stands around it taken off', async () => {
+  const { server } = await talk((_, response) => sendJson(response, 200, {}));
+  await createServiceClient({ baseUrl: ` ${server.url}/below/ \n` }).GET('/health');
+  expect(server.received[0]?.url).toBe('/below/health');
 });
 
 test('a server that is not there is a ConnectionError that says where, and never shows the token', async () => {

@@ -2,7 +2,7 @@
 import createClient, {
   type Client,
   type ClientPathsWithMethod,
-  defaultPathSerializer,
+  defaultBodySerializer,
   type FetchOptions,
   type HeadersOptions,
   type Middleware,
@@ -108,28 +108,48 @@ export function createServiceClient(options: ClientOptions): ServiceClient {
   const client = createClient<paths>({
     baseUrl: absolute(options.baseUrl),
     headers: options.headers ?? {},
-    pathSerializer: serializePath,
+    bodySerializer: serializeBody,
     Request: RepeatableRequest,
     fetch: withRetries(options.fetch ?? ((request) => fetch(request)), retries, options.token),
   });
-  client.use(mergePatch, refuse);
+  client.use(requireIds, mergePatch, refuse);
   // The same functions; their type says that failures are thrown, as `refuse` does.
   const { GET, PUT, POST, PATCH, DELETE } = client as unknown as ServiceClient;
   return { GET, PUT, POST, PATCH, DELETE, retries };
 }
 
 function absolute(baseUrl: string): string {
-  if (!/^https?:\/\//i.test(baseUrl) || !URL.canParse(baseUrl))
+  const address = baseUrl.trim();
+  if (!/^https?:\/\//i.test(address) || !URL.canParse(address))
     throw new TypeError(`baseUrl is "${baseUrl}"; it has to be an address such as http://127.0.0.1:8090.`);
-  return baseUrl.replace(/\/+$/, '');
+  const { username, password } = new URL(address);
+  // No request takes them, and what refuses them would show them.
+  if (username !== '' || password !== '')
+    throw new TypeError('baseUrl has a name or a password in it; the credential is given as token.');
+  // What follows would be part of them, and each call go to the path before.
+  if (/[?#]/.test(address))
+    throw new TypeError(
+      `baseUrl is "${baseUrl}"; a query or a fragment cannot stand in it, since paths follow.`,
+    );
+  return address.replace(/\/+$/, '');
 }
 
-/** An empty id, or one of dots alone, would make the path of another operation. */
-function serializePath(path: string, parameters: Record<string, unknown>): string {
-  for (const [name, value] of Object.entries(parameters))
-    if (/^\.{0,2}$/.test(String(value)))
-      throw new TypeError(`${name} is "${String(value)}", which cannot stand in ${path}.`);
-  return defaultPathSerializer(path, parameters);
+/** An id that is empty or of dots alone would make the path of another operation, and one that is missing a name as an id. */
+const requireIds: Middleware = {
+  onRequest({ schemaPath, params }) {
+    for (const [, name = ''] of schemaPath.matchAll(/\{([^{}]+)\}/g)) {
+      const id = params.path?.[name] ?? '';
+      if (/^\.{0,2}$/.test(String(id)))
+        throw new TypeError(`${name} is "${String(id)}", which cannot stand in ${schemaPath}.`);
+    }
+  },
+};
+
+/** Text that a call declares to be something else than JSON is sent as it is. */
+function serializeBody(body: unknown, headers?: Headers): string {
+  const type = headers?.get('Content-Type') ?? 'application/json';
+  if (typeof body === 'string' && !/[/+]json\s*(;|$)/i.test(type)) return body;
+  return defaultBodySerializer(body);
 }
 
 /** Every PATCH of the contract that has JSON is a merge patch; openapi-fetch calls all that it sends plain JSON. */

@@ -1,8 +1,8 @@
 /** Streams that can be left at any moment, also while nothing comes. */
 
 /**
- * What `begin` gives, with a `return()` that does not wait. That of a generator waits for what the generator waits for,
- * the next event; so this one aborts it, by a signal that the caller's own is part of.
+ * What `begin` gives, with a `return()` and a `throw()` that do not wait. Those of a generator wait for what it waits for, the
+ * next event; so these abort it, by a signal that the caller's own is part of.
  */
 export function leavable<Event>(
   given: AbortSignal | undefined,
@@ -18,12 +18,16 @@ export function leavable<Event>(
       throw error;
     }
   };
-  const [next, end] = [events.next.bind(events), events.return.bind(events)];
+  const [next, end, fail] = [events.next.bind(events), events.return.bind(events), events.throw.bind(events)];
   return Object.assign(events, {
     next: () => orOver(next()),
     return(value: void | PromiseLike<void>) {
       left.abort();
       return orOver(end(value));
+    },
+    throw(error: unknown) {
+      left.abort();
+      return fail(error);
     },
   });
 }

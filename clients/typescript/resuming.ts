@@ -162,13 +162,16 @@ export function numberOf({ id }: EventSourceMessage, { broken }: Pick<Reading<un
   return Number(id);
 }
 
-/** The data of an event. */
-export function parse({ data }: EventSourceMessage, { broken }: Pick<Reading<unknown>, 'broken'>): unknown {
+/** The data of an event, which is an object in each. */
+export function parse({ data }: EventSourceMessage, { broken }: Pick<Reading<unknown>, 'broken'>): object {
+  let value: unknown;
   try {
-    return JSON.parse(data);
+    value = JSON.parse(data);
   } catch (cause) {
     throw broken('An event is not JSON.', cause);
   }
+  if (typeof value !== 'object' || value === null) throw broken('The data of an event is no object.');
+  return value;
 }
 
 /**

@@ -87,12 +87,13 @@ export function withRetries(send: Send, policy: RetryPolicy, token?: Token): Sen
 async function authorize({ headers, signal }: Request, token: Token | undefined): Promise<void> {
   if (token === undefined) return;
   const given = typeof token === 'string' ? token : await settledUnlessAborted(async () => token(), signal);
+  const credential = given.trim();
   // Headers refuse it too, and show the whole of it.
-  if (/[\0\r\n]/.test(given.trim()))
+  if (/[\0\r\n]|[^\0-\xff]/.test(credential))
     throw new TypeError(
-      'The token has a line break or a NUL in it: it is not one token, and no header holds it.',
+      'The token has a line break, a NUL or a letter beyond Latin-1 in it: it is not one token, and no header holds it.',
     );
-  headers.set('Authorization', `Bearer ${given}`);
+  headers.set('Authorization', `Bearer ${credential}`);
 }
 
 /** The wait before a repetition: exponential, of which the upper half is chance, so that clients do not come in step. */

@@ -298,6 +298,8 @@ test.each([
 test.each([
   ['that is not JSON', 'id: 1\ndata: {"type":\n\n', 'An event is not JSON.'],
   ['whose id is no number', 'id: one\ndata: {}\n\n', 'An event has the id "one"'],
+  ['whose data is nothing', 'event: error\ndata: null\n\n', 'The data of an event is no object.'],
+  ['whose data is a text', 'id: 1\ndata: "text"\n\n', 'The data of an event is no object.'],
   ['with an empty id', 'id:\ndata: {}\n\n', 'An event has the id ""'],
 ])('an event %s is an error', async (_, event, message) => {
   const { client } = await talk((_request, response) => {
@@ -544,6 +546,17 @@ test.each([
   const waiting = events.next();
   const closed = once(await asked.promise, 'close');
   expect(await events.return()).toEqual({ done: true, value: undefined });
+  expect(await waiting).toEqual({ done: true, value: undefined });
+  await closed;
+});
+
+test('what is thrown into a stream of which nothing comes ends it, and comes back', async () => {
+  const asked = Promise.withResolvers<ServerResponse>();
+  const { client } = await talk((_request, response) => asked.resolve(response));
+  const events = streamQuery(client, query);
+  const waiting = events.next();
+  const closed = once(await asked.promise, 'close');
+  await expect(events.throw(new Error('Enough.'))).rejects.toThrow('Enough.');
   expect(await waiting).toEqual({ done: true, value: undefined });
   await closed;
 });
