@@ -125,5 +125,7 @@ async function removeFolders(
     }
     ids = await store.deletedWorkspaces.list(ids.at(-1));
   }
+  // Those that nobody remembers any more: a server ended between making one and finding its workspace gone.
+  await workspaceFolders.removeLeft();
   return removed;
 }

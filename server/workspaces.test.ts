@@ -1,6 +1,6 @@
 /** Whom the workspaces of a server belong to, and as whom commands run in them. */
 import { execFileSync } from 'node:child_process';
-import promises, {
+import {
   chmod,
   mkdir,
   mkdtemp,
@@ -13,7 +13,6 @@ import promises, {
   symlink,
   writeFile,
 } from 'node:fs/promises';
-import { syncBuiltinESMExports } from 'node:module';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -203,48 +202,65 @@ test('a workspace that is opened while it is deleted leaves no folder', async ()
   expect(await folders.open('ws_2')).toBe(join(data, 'workspaces/ws_2'));
 });
 
-test('a folder is removed however deep a command has made it', async () => {
+test('a folder is removed however deep a command has made it, and nothing that its links lead to', async () => {
   const { data, folders } = await rooted();
   const directory = join(data, 'workspaces');
-  const deepen = `i=0; while [ $i -lt 60 ]; do mkdir ${'d'.repeat(100)}; cd -P ${'d'.repeat(100)}; i=$((i+1)); done; echo > file`;
-  for (const name of ['ws_1', '.deleted-ws_0-x']) {
-    await mkdir(join(directory, name), { recursive: true });
+  const name = 'd'.repeat(100);
+  const deepen = `ln -s ../ws_2 link; i=0; while [ $i -lt 60 ]; do mkdir ${name}; cd -P ${name}; i=$((i+1)); done; echo > file; ln -s ${directory}/ws_2 .`;
+  await mkdir(join(directory, 'ws_2/src'), { recursive: true });
+  for (const name of ['ws_1', '.deleted-ws_1-x']) {
+    await mkdir(join(directory, name));
     execFileSync('sh', ['-c', deepen], { cwd: join(directory, name) });
   }
   await folders.remove('ws_1');
+  expect(await readdir(directory)).toEqual(['ws_2']);
+  expect(await readdir(join(directory, 'ws_2'))).toEqual(['src']);
+});
+
+test('a folder is removed whose folders a command has closed to its owner', async () => {
+  const { data, folders } = await rooted();
+  const directory = join(data, 'workspaces');
+  const closed = join(directory, 'ws_1/a/b');
+  await mkdir(closed, { recursive: true });
+  await writeFile(join(closed, 'file'), 'x');
+  // Root is let through everywhere.
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) execFileSync('chown', ['-R', '65533', data]);
+  for (const path of [closed, join(closed, '..')]) await chmod(path, 0o500);
+  if (isRoot) process.seteuid?.(65533);
+  try {
+    await folders.remove('ws_1');
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+  }
   expect(await readdir(directory)).toEqual([]);
 });
 
-test('a folder is removed though what is left of another cannot be', async () => {
+test('the folder of a workspace is removed with what another server has left of it, and no other', async () => {
   const { data, folders, forgotten } = await rooted();
   const directory = join(data, 'workspaces');
-  for (const name of ['ws_1', '.deleted-ws_0-x']) await mkdir(join(directory, name), { recursive: true });
-  const remove = promises.rm;
-  vi.spyOn(promises, 'rm').mockImplementation(async (path, options) => {
-    if (String(path).includes('ws_0'))
-      throw Object.assign(new Error('stale file handle'), { code: 'ESTALE' });
-    await remove(path, options);
-  });
-  syncBuiltinESMExports();
-  onTestFinished(() => {
-    vi.restoreAllMocks();
-    syncBuiltinESMExports();
-  });
-  await folders.remove('ws_1');
-  expect(await readdir(directory)).toEqual(['.deleted-ws_0-x']);
-  expect(forgotten).toEqual(['ws_1']);
-  await expect(folders.remove('ws_0')).rejects.toThrow('stale file handle');
-});
-
-test('the folder of a workspace is removed with what another server has left of one, and no other', async () => {
-  const { data, folders, forgotten } = await rooted();
-  const directory = join(data, 'workspaces');
-  for (const name of ['ws_1/src', 'ws_2', '.deleted-ws_0-x/src'])
+  for (const name of ['ws_1/src', 'ws_2', '.deleted-ws_1-x/src', '.deleted-ws_0-x/src'])
     await mkdir(join(directory, name), { recursive: true });
   await folders.remove('ws_1');
-  expect(await readdir(directory)).toEqual(['ws_2']);
+  expect(await readdir(directory)).toEqual(['.deleted-ws_0-x', 'ws_2']);
   // It was never used.
   await folders.remove('ws_3');
-  expect(await readdir(directory)).toEqual(['ws_2']);
+  expect(await readdir(directory)).toEqual(['.deleted-ws_0-x', 'ws_2']);
   expect(forgotten).toEqual(['ws_1', 'ws_3']);
+});
+
+test('what is left of any workspace is removed, past what cannot be', async () => {
+  const { data, folders } = await rooted();
+  const directory = join(data, 'workspaces');
+  for (const name of ['.deleted-ws_0-x', '.deleted-ws_1-x/src', 'ws_2'])
+    await mkdir(join(directory, name), { recursive: true });
+  const programs = await mkdtemp(join(tmpdir(), 'service-programs-'));
+  onTestFinished(() => rm(programs, { recursive: true }));
+  const remove = `case "$3" in *ws_0*) echo 'Stale file handle' >&2; exit 1;; esac; exec ${findExecutable('rm')} "$@"`;
+  await writeFile(join(programs, 'rm'), `#!/bin/sh\n${remove}\n`, { mode: 0o755 });
+  vi.stubEnv('PATH', `${programs}:${process.env.PATH}`);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  await folders.removeLeft();
+  expect(await readdir(directory)).toEqual(['.deleted-ws_0-x', 'ws_2']);
+  await expect(folders.remove('ws_0')).rejects.toThrow('rm ended with 1: Stale file handle');
 });

@@ -1,6 +1,7 @@
 /** The folders of workspaces on a server, and who owns them. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import {
   chmod,
   chown,
@@ -10,7 +11,6 @@ import {
   readFile,
   realpath,
   rename,
-  rm,
   stat,
   unlink,
   writeFile,
@@ -49,6 +49,8 @@ export interface WorkspaceFolders {
   place(workspaceId: string): Promise<string | null>;
   /** Removes the folder of a workspace that is gone, if it was its own. */
   remove(workspaceId: string): Promise<void>;
+  /** Removes what is left of any; what cannot be removed is told to the log. */
+  removeLeft(): Promise<void>;
 }
 
 /** What is kept of workspaces. */
@@ -78,7 +80,7 @@ export function workspaceFolders(
       if (await exists(workspaceId)) throw error;
     }
     // Made after it was removed with its workspace, it would stay, and nobody would know of it.
-    await removeFolder(workspacesDirectory, workspaceId, log);
+    await removeFolder(workspacesDirectory, workspaceId);
     throw new Problem('workspace_unavailable', 'This workspace was deleted, and its folder with it.');
   };
   return {
@@ -99,8 +101,15 @@ export function workspaceFolders(
       return (await stillAccepted(path)) ? `${hostname()}:${path}` : null;
     },
     async remove(workspaceId) {
-      if (projectFolder === null) await removeFolder(workspacesDirectory, workspaceId, log);
+      if (projectFolder === null) await removeFolder(workspacesDirectory, workspaceId);
       await forget(workspaceId);
+    },
+    async removeLeft() {
+      if (projectFolder !== null) return;
+      for (const folder of await foldersLeft(workspacesDirectory, deleted))
+        await removeTree(folder).catch((error: unknown) =>
+          log.error({ err: error, folder }, 'what is left of a deleted workspace could not be removed'),
+        );
     },
   };
 }
@@ -138,49 +147,50 @@ function isBelow(folder: string, path: string): boolean {
 /** What a folder that is to be removed is called first, so that nobody finds half of it under its name. */
 const deleted = '.deleted-';
 
-async function removeFolder(workspacesDirectory: string, workspaceId: string, log: Log): Promise<void> {
+/** Removes it, and what an earlier removal or another server has left of it. */
+async function removeFolder(workspacesDirectory: string, workspaceId: string): Promise<void> {
   const ofOne = `${deleted}${workspaceId}-`;
   const aside = join(workspacesDirectory, `${ofOne}${randomUUID()}`);
   await rename(join(workspacesDirectory, workspaceId), aside).catch(unlessGone);
-  // Those that a server left behind which stopped in between as well.
-  const left = await readdir(workspacesDirectory).catch((error: NodeJS.ErrnoException) => {
+  for (const folder of await foldersLeft(workspacesDirectory, ofOne)) await removeTree(folder);
+}
+
+async function foldersLeft(workspacesDirectory: string, prefix: string): Promise<string[]> {
+  const names = await readdir(workspacesDirectory).catch((error: NodeJS.ErrnoException) => {
     unlessGone(error);
     return [];
   });
-  for (const name of left.filter((one) => one.startsWith(deleted)))
-    try {
-      await removeTree(join(workspacesDirectory, name));
-    } catch (error) {
-      if (name.startsWith(ofOne)) throw error;
-      log.error({ err: error, folder: name }, 'what is left of a deleted workspace could not be removed');
-    }
+  return names.filter((name) => name.startsWith(prefix)).map((name) => join(workspacesDirectory, name));
 }
 
-/** A command can make paths that are longer than the system takes. */
+/**
+ * By the program of the system, which goes from folder to folder: no path that a command has made is too long for it, and
+ * no link that one puts in its way while it works, from another node for instance, leads it elsewhere.
+ */
 async function removeTree(folder: string): Promise<void> {
-  for (;;)
+  for (let tries = 1; ; tries += 1)
     try {
-      return await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+      return await program('rm', ['-rf', '--', folder]);
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'ENAMETOOLONG')) throw error;
-      await liftWhatIsDeep(folder);
+      if (tries === 3) throw error;
+      // Folders that their owner may not write to. What else stands in the way, the next try tells.
+      await program('chmod', ['-R', 'u+rwX', '--', folder]).catch(() => undefined);
     }
 }
 
-/** In bytes: the system takes 4096 of a path. */
-const deepPath = 2000;
-
-/** As bytes, since a command may give any name. */
-async function liftWhatIsDeep(folder: string): Promise<void> {
-  const toLook = [Buffer.from(folder)];
-  for (let above = toLook.pop(); above; above = toLook.pop())
-    for (const entry of await readdir(above, { withFileTypes: true, encoding: 'buffer' })) {
-      if (!entry.isDirectory()) continue;
-      const path = Buffer.concat([above, Buffer.from('/'), entry.name]);
-      if (path.length < deepPath) toLook.push(path);
-      else await rename(path, join(folder, randomUUID()));
-    }
+/** Without a shell. Throws with the beginning of what it said: it may say a line for each of a million files. */
+async function program(name: string, args: readonly string[]): Promise<void> {
+  const env = { PATH: process.env.PATH, LC_ALL: 'C' };
+  const child = spawn(name, args, { stdio: ['ignore', 'ignore', 'pipe'], env });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (piece: string) => {
+    if (said.length < mostSaid) said = (said + piece).slice(0, mostSaid);
+  });
+  const [code, signal] = await once(child, 'close');
+  if (code !== 0) throw new Error(`${name} ended with ${code ?? signal}: ${said.trim()}`);
 }
+
+const mostSaid = 500;
 
 function unlessGone(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error;
