@@ -25,3 +25,17 @@ test.each(['a(?=b)', '(?<!a)b', '(a)\\1', '(a{1000}){1000}'])(
     ]);
   },
 );
+
+test('a hook that is broken hides none that runs the same command', () => {
+  const broken = { matcher: '(', command: 'guard', on_error: 'allow' } as const;
+  const sound = { matcher: '^bash$', command: 'guard', on_error: 'allow' } as const;
+  const met = (...hooks: (typeof broken | typeof sound | Omit<typeof broken, 'on_error'>)[]) =>
+    hooksFor({ hooks: { pre_tool_use: [...hooks] } }, 'bash');
+  expect(met(broken, sound)).toEqual([{ hook: sound, name: 'hooks.pre_tool_use[1]', broken: null }]);
+  expect(met({ matcher: '(', command: 'guard' }, sound)).toMatchObject([
+    { hook: { on_error: 'deny' }, broken: null },
+  ]);
+  expect(met(broken, broken)).toMatchObject([
+    { broken: expect.stringContaining('is no regular expression') },
+  ]);
+});

@@ -58,10 +58,10 @@ function compile(matcher: string): RE2JS | Error {
   }
 }
 
-/** Of hooks with one command the first counts, and denies on errors if any of them does. */
+/** Of hooks with one command the first that starts it counts, and denies on errors if any of them does. */
 function strictest(same: readonly MetHook[]): readonly MetHook[] {
   const lenient = same.every(({ hook }) => hook.on_error === 'allow');
-  return same
-    .slice(0, 1)
-    .map((met) => (lenient ? met : { ...met, hook: { ...met.hook, on_error: 'deny' as const } }));
+  const first = same.find(({ broken }) => broken === null) ?? same[0];
+  if (!first || lenient) return first ? [first] : [];
+  return [{ ...first, hook: { ...first.hook, on_error: 'deny' } }];
 }
