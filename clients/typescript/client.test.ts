@@ -282,9 +282,17 @@ test.each([
   expect(() => createServiceClient({ baseUrl })).toThrow(message);
 });
 
-test('an address with a password is refused, and not shown', () => {
-  const create = () => createServiceClient({ baseUrl: 'http://ada:hunter2@127.0.0.1:8090?x' });
-  expect(create).toThrow('baseUrl has a name or a password in it; the credential is given as token.');
+test.each([
+  'http://ada:hunter2@127.0.0.1:8090',
+  'http://ada:hunter2@127.0.0.1:99999/?x',
+  'https://hunter2@127.0.0.1',
+  'ada:hunter2@127.0.0.1:8090',
+  'http:ada:hunter2@127.0.0.1',
+  'http:\\\\ada:hunter2@127.0.0.1',
+])('an address with a password is refused, and not shown: %s', (baseUrl) => {
+  expect(() => createServiceClient({ baseUrl })).toThrow(
+    new TypeError('baseUrl has a name or a password in it; the credential is given as token.'),
+  );
 });
 
 test('an address has what stands around it taken off', async () => {

@@ -120,17 +120,14 @@ export function createServiceClient(options: ClientOptions): ServiceClient {
 
 function absolute(baseUrl: string): string {
   const address = baseUrl.trim();
+  // No request takes a name or a password, and what refuses them would show them.
+  if (/^[^/?#]*(\/\/[^/?#]*)?@/.test(address))
+    throw new TypeError('baseUrl has a name or a password in it; the credential is given as token.');
   if (!/^https?:\/\//i.test(address) || !URL.canParse(address))
     throw new TypeError(`baseUrl is "${baseUrl}"; it has to be an address such as http://127.0.0.1:8090.`);
-  const { username, password } = new URL(address);
-  // No request takes them, and what refuses them would show them.
-  if (username !== '' || password !== '')
-    throw new TypeError('baseUrl has a name or a password in it; the credential is given as token.');
-  // What follows would be part of them, and each call go to the path before.
+  // Paths follow it: they would be part of its query.
   if (/[?#]/.test(address))
-    throw new TypeError(
-      `baseUrl is "${baseUrl}"; a query or a fragment cannot stand in it, since paths follow.`,
-    );
+    throw new TypeError(`baseUrl is "${baseUrl}"; a query or a fragment cannot stand in it.`);
   return address.replace(/\/+$/, '');
 }
 

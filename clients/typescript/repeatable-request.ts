@@ -1,4 +1,5 @@
 /** A request that can be sent again, and holds no files for that: the caller has them anyway. It follows no redirect. */
+import { multipartOf } from './multipart.ts';
 
 /**
  * A redirect comes back as an answer, which is no success. Followed, a POST would become a GET, whose list passes for
@@ -21,7 +22,7 @@ function mayRefuseRedirects(): boolean {
 
 export class RepeatableRequest extends Request {
   /** What may be gigabytes, and is made the body of each request that is sent. Null where this one has its body itself. */
-  readonly #source: Blob | FormData | null;
+  readonly #source: Blob | null;
   /** Whether it can be sent only once: the body is a stream, all of which would have to be held. */
   readonly isOnce: boolean;
   /** Whether whoever asked reads the answer himself, as it comes; any other is read whole, and is none where it is cut. */
@@ -29,7 +30,8 @@ export class RepeatableRequest extends Request {
 
   constructor(input: string | URL | Request, init: RequestInit = {}) {
     const { body = null, ...rest } = init;
-    const source = body instanceof Blob || body instanceof FormData ? body : null;
+    const bytes = body instanceof FormData ? multipartOf(body) : body;
+    const source = bytes instanceof Blob ? bytes : null;
     const isOnce = body instanceof ReadableStream;
     const isLarge = isOnce || source !== null;
     super(input, {

@@ -6,9 +6,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createServiceClient } from './client.ts';
-import { ServiceError } from './errors.ts';
+import { ConnectionError, ServiceError } from './errors.ts';
 import { collectGarbage } from './garbage.ts';
 import { sendJson, sendProblem, startScriptedServer } from './scripted-server.ts';
 
@@ -168,4 +169,54 @@ test('where no request can refuse redirects, as in Cloudflare Workers, an upload
     ['/api/v1/files', true],
     ['/api/v1/files', true],
   ]);
+});
+
+test('a form that is refused before it is sent is refused, and breaks nothing off', async () => {
+  const server = createServer((_request, response) => {
+    response.writeHead(413, { 'Content-Type': 'text/plain', Connection: 'close' }).end('too large');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo; // It listens on TCP.
+  const client = createServiceClient({ baseUrl: `http://127.0.0.1:${port}`, retries: { limit: 0 } });
+  const unhandled: unknown[] = [];
+  const note = (error: unknown) => void unhandled.push(error);
+  process.on('unhandledRejection', note);
+  onTestFinished(() => void process.off('unhandledRejection', note));
+  const blob = await largeFile(size / 4);
+  for (let time = 0; time < 10; time += 1) {
+    const form = new FormData();
+    form.set('filename', 'large');
+    form.set('file', blob, 'large');
+    const upload = client.POST('/api/v1/files', { body: { file: '' }, bodySerializer: () => form });
+    // Where the connection is closed before the answer is read, that is what is told.
+    await expect(upload).rejects.toSatisfy(
+      (error) => error instanceof ConnectionError || (error instanceof ServiceError && error.status === 413),
+    );
+    await sleep(50);
+  }
+  expect(unhandled).toEqual([]);
+});
+
+test('a form is sent as Node itself would send it', async () => {
+  const server = await startScriptedServer((_, response) => sendJson(response, 201, {}));
+  onTestFinished(server.close);
+  const form = new FormData();
+  form.append('na"me\r\n', 'one\ntwo\r\nthree\rünï');
+  form.append('name', '');
+  form.append('file', new Blob(['a\nb'], { type: 'text/plain' }), 'ä "quoted"\n.txt');
+  form.append('file', new Blob([]), 'empty');
+  const client = createServiceClient({ baseUrl: server.url, retries });
+  await client.POST('/api/v1/files', { body: { file: '' }, bodySerializer: () => form });
+  await fetch(server.url, { method: 'POST', body: form });
+  const [ours, nodes] = server.received.map(({ body, headers }) => {
+    const [, boundary = ''] =
+      /^multipart\/form-data; boundary=(.+)$/.exec(headers['content-type'] ?? '') ?? [];
+    expect(boundary).not.toBe('');
+    return body.replaceAll(boundary, 'boundary');
+  });
+  expect(ours).toBe(nodes);
 });
