@@ -1,6 +1,6 @@
 /** The service that a command speaks to: inside this process for the folder it works in, or a remote one. */
 import { existsSync } from 'node:fs';
-import { createServiceClient, type ServiceClient } from '@service/client';
+import { type ClientOptions, createServiceClient, type ServiceClient } from '@service/client';
 import { ConnectionError, serviceErrorOf } from '@service/client/errors';
 import type { Diagnostic } from '../../server/config/config.ts';
 import { CommandFailure } from './failures.ts';
@@ -11,6 +11,8 @@ import { openMcpLogins } from './logins/mcp-logins.ts';
 import { openProject, type Project } from './project.ts';
 import { failureOf } from './service-failures.ts';
 import { isUnwritable, unwritableHome } from './unwritable.ts';
+
+type Retries = NonNullable<ClientOptions['retries']>;
 
 /** A service that answers; both kinds are spoken to by HTTP, through the same contract. */
 export interface Connection {
@@ -49,15 +51,20 @@ export async function withSessions<Result>(
   }
 }
 
-/** Does something with the service that `--server` names, or with that of this folder, which is made if need be. */
+/**
+ * Does something with the service that `--server` names, or with that of this folder, which is made if need be.
+ *
+ * @param retries - How calls are repeated; what is not given is as the client has it.
+ */
 export async function withService<Result>(
   server: string | undefined,
   work: (client: ServiceClient) => Promise<Result>,
+  retries: Retries = {},
 ): Promise<Result> {
-  if (server !== undefined) return await use(await connectTo(server), work);
+  if (server !== undefined) return await use(await connectTo(server, { retries }), work);
   const project = await openProject();
   try {
-    return await use(await connectHere(project), work);
+    return await use(await connectHere(project, retries), work);
   } finally {
     project.settings.close();
   }
@@ -77,7 +84,10 @@ async function use<Result>(
 }
 
 /** Starts the server inside this process. */
-export async function connectHere({ loaded, settings }: Project): Promise<LocalConnection> {
+export async function connectHere(
+  { loaded, settings }: Project,
+  retries: Retries = {},
+): Promise<LocalConnection> {
   const { createFileLog, startServer, takeOverConsole } = await import('../../server/main.ts');
   const { dataDirectory, makeDataFolder } = await import('../../server/config/config.ts');
   const { localServerSettings } = await import('../../server/server-settings/server-settings.ts');
@@ -97,7 +107,7 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
       },
       log,
     });
-    const client = createServiceClient({ baseUrl: server.url, token: server.processKey ?? '' });
+    const client = createServiceClient({ baseUrl: server.url, token: server.processKey ?? '', retries });
     const { diagnostics, providerOrigins } = server.services;
     return {
       client,
@@ -114,13 +124,18 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
 /** A server that the person is logged in to, or that SERVICE_API_KEY is for. */
 export async function connectTo(
   address: string,
-  { environment = process.env }: { environment?: NodeJS.ProcessEnv } = {},
+  { environment = process.env, retries = {} }: { environment?: NodeJS.ProcessEnv; retries?: Retries } = {},
 ): Promise<Connection> {
   const { credentialsFor } = await import('./logins/credentials.ts');
   const credentials = await credentialsFor(address, environment);
   const { origin, token, awaitsLogin } = credentials;
   return {
-    client: createServiceClient({ baseUrl: origin, token, fetch: (request) => send(request, credentials) }),
+    client: createServiceClient({
+      baseUrl: origin,
+      token,
+      fetch: (request) => send(request, credentials),
+      retries,
+    }),
     awaitsLogin,
     close: async () => undefined,
   };

@@ -36,7 +36,12 @@ async function startServer(listener: RequestListener): Promise<string> {
 }
 
 test.each([
-  [401, 'credential_invalid', 4, 'What happened. (credential_invalid)\nLog in again with service login.\n'],
+  [
+    401,
+    'credential_invalid',
+    4,
+    'What happened. (credential_invalid)\nIt is the key that SERVICE_API_KEY has, which goes before a login: give',
+  ],
   [410, 'events_expired', 1, 'What happened. (events_expired)\n'],
   [503, 'overloaded', 4, 'The stream was lost, and could not be continued. Run run_1 was read up to event 1'],
 ])('a run that is lost, and refused with %i %s, ends with %i', async (status, code, exitCode, words) => {

@@ -9,8 +9,6 @@ const remedies: Readonly<Record<string, string>> = {
   model_not_found: 'service models lists the models that can be asked here.',
   provider_refused: 'Is the key of the provider right? service providers says where it comes from.',
   permission_mode_refused: 'Leave out --yolo: on that server it is for its operator.',
-  credential_expired: 'Log in again with service login.',
-  credential_invalid: 'Log in again with service login.',
   credential_missing: 'Log in with service login.',
   // The key is that of one command: the next one has another, and would begin a second run.
   idempotency_key_in_use:
@@ -50,6 +48,14 @@ function failureOfRefusal({ status, code, detail, requestId }: ServiceError): Co
 }
 
 function withRemedy(code: string, sentence: string): string {
-  const remedy = remedies[code];
+  const remedy = isRefusedCredential.has(code) ? anotherCredential() : remedies[code];
   return [`${sentence}${code ? ` (${code})` : ''}`, ...(remedy ? [remedy] : [])].join('\n');
+}
+
+const isRefusedCredential = new Set(['credential_expired', 'credential_invalid']);
+
+function anotherCredential(): string {
+  return process.env.SERVICE_API_KEY
+    ? 'It is the key that SERVICE_API_KEY has, which goes before a login: give it another, or unset it and log in with service login.'
+    : 'Log in again with service login.';
 }

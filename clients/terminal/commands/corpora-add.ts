@@ -5,7 +5,7 @@ import type { Corpus } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { withService } from '../connection.ts';
 import { type Added, addFiles } from '../corpora/add-files.ts';
-import { corporaNamed, severalAre } from '../corpora/corpus-names.ts';
+import { corporaOf, severalAre } from '../corpora/corpus-names.ts';
 import { type FailedFile, filesBelow, nameFor } from '../corpora/local-files.ts';
 import { CommandFailure } from '../failures.ts';
 import { catchInterrupts } from '../interrupts.ts';
@@ -32,17 +32,21 @@ export async function addToCorpus(
   }
   const progress = !json && isTerminal(process.stderr) ? startProgress() : noProgress;
   const took = await untilInterrupted((stop) =>
-    withService(server, async (client) => {
-      const chosen = await corpusCalled(client, called);
-      const added = await addFiles(client, chosen, files, { progress, stop }).finally(progress.hide);
-      const data = await whole(client, chosen, progress, stop).finally(progress.hide);
-      return {
-        ...added,
-        failed: [...failed, ...added.failed],
-        corpus: data,
-        words: await whyWordsAlone(client, data),
-      };
-    }),
+    withService(
+      server,
+      async (client) => {
+        const chosen = await corpusCalled(client, called);
+        const added = await addFiles(client, chosen, files, { progress, stop }).finally(progress.hide);
+        const data = await whole(client, chosen, progress, stop).finally(progress.hide);
+        return {
+          ...added,
+          failed: [...failed, ...added.failed],
+          corpus: data,
+          words: await whyWordsAlone(client, data),
+        };
+      },
+      patience,
+    ),
   );
   if (took === null) return;
   const { corpus, ...result } = took;
@@ -72,11 +76,13 @@ async function untilInterrupted<Result>(act: (stop: AbortSignal) => Promise<Resu
 /** Files of which no text can be read, as pictures. */
 const textless = 'unsupported_type';
 
-/** It is made where there is none. */
+/** By its name, or by its whole id. It is made where there is none. */
 async function corpusCalled(client: ServiceClient, name: string): Promise<Corpus> {
-  const [corpus, ...others] = await corporaNamed(client, name);
+  const corpora = await Array.fromAsync(corporaOf(client));
+  const [corpus, ...others] = corpora.filter((one) => one.name === name);
   if (corpus && others.length > 0) throw severalAre(name, [corpus, ...others]);
-  return corpus ?? (await client.POST('/api/v1/corpora', { body: { name } })).data;
+  const known = corpus ?? corpora.find(({ id }) => id === name);
+  return known ?? (await client.POST('/api/v1/corpora', { body: { name } })).data;
 }
 
 /** What was taken in before there was a model is embedded now, too; in a command nothing would do so later. */
@@ -99,6 +105,9 @@ async function whole(
   }
   return corpus;
 }
+
+/** Many files are many requests: where they are more than the server takes in a minute, the next minute is waited for. */
+const patience = { maxDelayMs: 90_000 };
 
 const lookMs = 500;
 const longestWaitMs = 600_000;

@@ -1,4 +1,5 @@
 /** `service corpora`, and runs that answer from documents: from a folder to a cited answer, without any network. */
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { appendFileSync, chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -185,7 +186,11 @@ async function proxyTo(
     const answer = await fetch(`${url}${request.url}`, { method: request.method ?? '', headers, body });
     const bytes = Buffer.from(await answer.arrayBuffer());
     await answered(call);
-    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
+    const told = ['content-type', 'retry-after'].flatMap((name) => {
+      const value = answer.headers.get(name);
+      return value === null ? [] : [[name, value]];
+    });
+    response.writeHead(answer.status, Object.fromEntries(told));
     response.end(bytes);
   });
   await once(proxy.listen(0, '127.0.0.1'), 'listening');
@@ -210,6 +215,47 @@ test('files whose documents could not be begun do not stay on the server; those 
   const stuck = await addBehind(/^POST .*\/documents$|^DELETE /);
   expect(stuck.stderr).toContain('4 files of no document could not be deleted on the server: fil');
   expect(await files()).toHaveLength(4);
+});
+
+test('more files than the server takes in a minute are taken in, some of them in the next one', async () => {
+  const home = testHome();
+  // Of its four files one is a picture.
+  const folder = writeHandbook(home);
+  const server = await startTestServer({}, { SERVICE_RATE_LIMITS: 'write=5/45' });
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  const added = await home.service(['corpora', 'add', folder, '--server', server.url], { variables });
+  expect(added.stdout).toBe('handbook: 3 documents, 3 passages (3 read now)\n');
+}, 180_000);
+
+test('where the server takes no more for an hour, no further file is sent', async () => {
+  const home = testHome();
+  const server = await startTestServer({}, { SERVICE_RATE_LIMITS: 'write=2/3600' });
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  const sent: string[] = [];
+  const url = await proxyTo(
+    server.url,
+    () => false,
+    async (call) => void (call.startsWith('POST ') && sent.push(call)),
+  );
+  const added = await home.service(['corpora', 'add', writeHandbook(home), '--server', url], { variables });
+  expect(added).toMatchObject({ code: 1, stderr: expect.stringContaining('(rate_limited)') });
+  expect(sent).toEqual(['POST /api/v1/corpora', 'POST /api/v1/files', 'POST /api/v1/files']);
+});
+
+test('a corpus is added to by its id, too; what is neither a file nor a folder is refused', async () => {
+  const home = testHome();
+  home.write('first/one.md', 'The first.');
+  home.write('second/two.md', 'The second.');
+  const add = (...words: string[]) => home.service(['corpora', 'add', ...words, '--json']);
+  const { corpus } = JSON.parse((await add(join(home.home, 'first'))).stdout);
+  const second = JSON.parse((await add(join(home.home, 'second'), '--name', corpus.id)).stdout);
+  expect(second.corpus).toMatchObject({ id: corpus.id, name: 'first' });
+  const pipe = join(home.home, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  expect(await add(pipe)).toMatchObject({
+    code: 2,
+    stderr: `service: ${pipe} is neither a file nor a folder.\n`,
+  });
 });
 
 test('what was replaced goes, also where somebody was quicker, or an earlier time came to its end before that', async () => {

@@ -5,7 +5,7 @@ import { askYesNo, canAsk } from '../ask.ts';
 import { withSessions } from '../connection.ts';
 import { placeOf } from '../corpora/citations.ts';
 import { corporaOf, findCorpus, noSuchCorpus } from '../corpora/corpus-names.ts';
-import { documentsOf, forgetFile } from '../corpora/known-files.ts';
+import { documentsOf, forgetCorpus, forgetFiles } from '../corpora/known-files.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { localTime } from '../local-time.ts';
 import {
@@ -93,8 +93,11 @@ export async function deleteCorpus(given: string, { server, yes }: Where & { rea
     const documents = await Array.fromAsync(documentsOf(client, corpus));
     const question = `Delete “${printable(corpus.name)}” with its ${counted(documents.length, 'document')}?`;
     if (!yes && !(await askYesNo(question))) return notice('Nothing was deleted.');
-    await client.DELETE('/api/v1/corpora/{corpus_id}', { params: { path: { corpus_id: corpus.id } } });
-    for (const { file_id } of documents) if (file_id !== null) await forgetFile(client, file_id);
+    await forgetCorpus(client, corpus);
+    await forgetFiles(
+      client,
+      documents.flatMap(({ file_id }) => file_id ?? []),
+    );
     print(printable(`Deleted ${corpus.id}`));
   });
 }

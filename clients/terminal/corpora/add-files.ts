@@ -1,4 +1,5 @@
 /** Brings files into a corpus: what is new or has changed is uploaded and read, and takes the place of what was there. */
+import { randomUUID } from 'node:crypto';
 import { constants, openAsBlob, rmSync } from 'node:fs';
 import { copyFile, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,12 +8,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceClient } from '@service/client';
 import type { Corpus, IngestionItem, IngestionJobWithItems } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
-import { counted, notice } from '../output.ts';
 import type { Progress } from '../run/progress.ts';
 import {
   type FileMarks,
   forgetDocument,
   forgetFile,
+  forgetFiles,
   type KnownFile,
   knownFiles,
   marksOf,
@@ -171,7 +172,9 @@ async function upload(
 ): Promise<string> {
   const body = { workspace_id, filename, purpose: 'knowledge' as const, metadata, file: filename };
   const bodySerializer = (sent: Record<string, unknown>) => formOf(sent, blob);
-  const { data } = await client.POST('/api/v1/files', { body, bodySerializer, signal });
+  // The same file, where the answer is lost and it is sent again.
+  const params = { header: { 'Idempotency-Key': randomUUID() } };
+  const { data } = await client.POST('/api/v1/files', { params, body, bodySerializer, signal });
   return data.id;
 }
 
@@ -186,9 +189,12 @@ function formOf({ file: _, metadata, ...words }: Record<string, unknown>, bytes:
 
 /** Whatever else went wrong ends the command: it would go wrong with each file. */
 function refused({ place }: LocalFile, error: unknown): FailedFile {
-  if (!(error instanceof ServiceError) || error.status >= 500 || error.status === 401) throw error;
+  if (!(error instanceof ServiceError) || error.status >= 500 || ofAllFiles.has(error.status)) throw error;
   return { file: place, code: error.code ?? String(error.status), message: error.detail };
 }
+
+/** Who asks, what they may do, and how much of it. */
+const ofAllFiles = new Set([401, 403, 429]);
 
 async function begin(
   client: ServiceClient,
@@ -242,17 +248,8 @@ async function forget(client: ServiceClient, known: readonly KnownFile[]): Promi
 
 /** Deletes what was uploaded and has no document: nobody would find it, and nothing would ever delete it. */
 async function takeBack(client: ServiceClient, uploads: readonly Upload[]): Promise<void> {
-  const left = uploads.filter(({ isNew }) => isNew).map(({ fileId }) => fileId);
-  try {
-    for (const fileId of [...left]) {
-      await forgetFile(client, fileId);
-      left.shift();
-    }
-  } catch {
-    // What went wrong before this is told, and it most likely is the same.
-    const names = `${left.slice(0, mostNamed).join(', ')}${left.length > mostNamed ? ' …' : ''}`;
-    notice(`${counted(left.length, 'file')} of no document could not be deleted on the server: ${names}`);
-  }
+  await forgetFiles(
+    client,
+    uploads.filter(({ isNew }) => isNew).map(({ fileId }) => fileId),
+  );
 }
-
-const mostNamed = 10;

@@ -12,11 +12,6 @@ export function corporaOf(client: ServiceClient, signal: AbortSignal | null = nu
   );
 }
 
-/** Those of just that name. */
-export async function corporaNamed(client: ServiceClient, name: string): Promise<readonly Corpus[]> {
-  return (await Array.fromAsync(corporaOf(client))).filter((corpus) => corpus.name === name);
-}
-
 /** The one corpus that is meant; a name counts before the end of an id. */
 export async function findCorpus(
   client: ServiceClient,

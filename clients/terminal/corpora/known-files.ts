@@ -4,6 +4,7 @@ import type { ServiceClient } from '@service/client';
 import type { Corpus, Document, StoredFile } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { paginate } from '@service/client/pagination';
+import { counted, notice } from '../output.ts';
 import type { LocalFile } from './local-files.ts';
 
 /** A file that was added before, with what became of it. */
@@ -73,21 +74,43 @@ function addedFiles(client: ServiceClient, signal: AbortSignal): AsyncGenerator<
   );
 }
 
-/** It may be gone by now: somebody else has deleted it, or the answer to that was lost. */
+export async function forgetCorpus(client: ServiceClient, { id }: Corpus): Promise<void> {
+  const params = { path: { corpus_id: id } };
+  await client.DELETE('/api/v1/corpora/{corpus_id}', { params }).catch(unless(404));
+}
+
 export async function forgetDocument(client: ServiceClient, { corpus_id, id }: Document): Promise<void> {
-  const path = { corpus_id, document_id: id };
-  try {
-    await client.DELETE('/api/v1/corpora/{corpus_id}/documents/{document_id}', { params: { path } });
-  } catch (error) {
-    if (!(error instanceof ServiceError && error.status === 404)) throw error;
-  }
+  const params = { path: { corpus_id, document_id: id } };
+  await client.DELETE('/api/v1/corpora/{corpus_id}/documents/{document_id}', { params }).catch(unless(404));
 }
 
 /** Deletes the copy of a file that nothing is made from any more; one that another corpus needs stays. */
 export async function forgetFile(client: ServiceClient, file_id: string): Promise<void> {
+  await client.DELETE('/api/v1/files/{file_id}', { params: { path: { file_id } } }).catch(unless(404, 409));
+}
+
+/** What is to go may be gone by now: somebody else has deleted it, or the answer to that was lost. */
+function unless(...statuses: readonly number[]): (error: unknown) => void {
+  return (error) => {
+    if (!(error instanceof ServiceError && statuses.includes(error.status))) throw error;
+  };
+}
+
+/** Deletes files of no document; those that cannot be are named, since nobody would find them. */
+export async function forgetFiles(client: ServiceClient, fileIds: readonly string[]): Promise<void> {
+  const left = [...fileIds];
   try {
-    await client.DELETE('/api/v1/files/{file_id}', { params: { path: { file_id } } });
+    for (const fileId of fileIds) {
+      await forgetFile(client, fileId);
+      left.shift();
+    }
   } catch (error) {
-    if (!(error instanceof ServiceError && (error.status === 404 || error.status === 409))) throw error;
+    const names = `${left.slice(0, mostNamed).join(', ')}${left.length > mostNamed ? ' …' : ''}`;
+    const why = error instanceof Error ? error.message : String(error);
+    notice(
+      `${counted(left.length, 'file')} of no document could not be deleted on the server: ${names}\n${why}`,
+    );
   }
 }
+
+const mostNamed = 10;

@@ -33,6 +33,8 @@ export async function filesBelow(
     const state = await stat(path).catch((error: NodeJS.ErrnoException) => {
       throw new CommandFailure(`${one} cannot be read: ${error.message}.`, exitCodes.usage);
     });
+    if (!state.isDirectory() && !state.isFile())
+      throw new CommandFailure(`${one} is neither a file nor a folder.`, exitCodes.usage);
     const base = `${dirname(path)}${path === sep ? '' : sep}`;
     const placeOf = (below: string) => below.slice(base.length);
     const closed = (folder: string, error: unknown) => failed.push(unreadable(placeOf(folder), error));

@@ -36,6 +36,23 @@ test('an answer that is refused is not sent again, however long that took', asyn
   expect(heard).toBe(1);
 });
 
+test.each([404, 409, 410])(
+  'only the service itself says that a question is over: a page of a proxy with %i does not',
+  async (status) => {
+    let heard = 0;
+    const send = await senderTo((_, response) => {
+      heard += 1;
+      if (heard > 1) response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+      else response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>Not found</h1>');
+    });
+    const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    onTestFinished(() => said.mockRestore());
+    expect(await deliver(send, new AbortController().signal)).toBe(null);
+    expect(heard).toBe(2);
+    expect(said.mock.calls.join('')).toContain('The answer did not arrive, and is sent again.');
+  },
+);
+
 /** Sends an interrupt to a server that answers so. */
 async function senderTo(listener: RequestListener): Promise<Send> {
   const server = createServer(listener).listen(0, '127.0.0.1');

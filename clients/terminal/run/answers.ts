@@ -58,7 +58,7 @@ export async function deliver(
       // Where only the word of its being taken was lost, the run says that there is an answer.
       if (signal.aborted) throw signal.reason === elsewhere ? already : signal.reason;
       if (!(error instanceof Error)) throw error;
-      const over = error instanceof ServiceError ? endings[error.status] : undefined;
+      const over = isOfTheService(error) ? endings[error.status] : undefined;
       if (over) throw over;
       if (!mayPass(error)) return error;
       if (wait === waitMs.first) notice(`The ${what} did not arrive, and is sent again.\n${error.message}`);
@@ -72,10 +72,16 @@ function silence(limitMs: number, cause: unknown): ConnectionError {
   return new ConnectionError(`The server said nothing for ${limitMs / 1000} s.`, cause);
 }
 
+/** Not the page of a proxy. */
+function isOfTheService(error: Error): error is ServiceError {
+  return error instanceof ServiceError && error.code !== 'unrecognized_answer';
+}
+
 /** Not found, already answered, and gone: the question itself, and not the answer, is the matter. */
 const endings: Readonly<Record<number, Error>> = { 404: tooLate, 409: already, 410: tooLate };
 
 function mayPass(error: Error): boolean {
-  if (error instanceof ServiceError) return error.status === 429 || error.status >= 502;
+  if (error instanceof ServiceError)
+    return error.status === 429 || error.status >= 502 || error.status in endings;
   return error instanceof ConnectionError;
 }

@@ -1,4 +1,5 @@
 /** Lets the person at the terminal decide about the plan that a run has just written. */
+import { randomUUID } from 'node:crypto';
 import type { ServiceClient } from '@service/client';
 import type { Plan, PlanApproval, QueryRequest } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
@@ -73,7 +74,8 @@ async function approve(
     ...(model !== undefined && { model }),
     ...(yolo ? { permission_mode: 'bypass' } : chosen),
   };
-  const params = { path: { plan_id: id } };
+  // A lost answer is asked for again, and a second approval would be refused.
+  const params = { path: { plan_id: id }, header: { 'Idempotency-Key': randomUUID() } };
   const { data } = await client.POST('/api/v1/plans/{plan_id}/approve', { params, body });
   say(tone('green', '  → approved'));
   return { runId: data.id };
