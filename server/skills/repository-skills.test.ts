@@ -32,3 +32,10 @@ test.each([
   );
   expect(spent).toBeLessThan(4000);
 });
+
+test('of the faults of one skill a hundred are told', async () => {
+  const files = Array.from({ length: 20_000 }, (_, n) => ({ ...entry(`a/${n}`), size: 100_000_000 }));
+  const commit = { commit: 'c', entries: [entry('a/SKILL.md'), ...files], read: async () => new Map() };
+  const { skills } = await skillsIn(commit, null);
+  expect(skills).toMatchObject([{ path: 'a', content: null, faults: { length: 100 } }]);
+});

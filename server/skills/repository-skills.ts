@@ -9,8 +9,8 @@ import { fileFaults, type SkillFault } from './skill-files.ts';
 /** More of one repository are no longer looked through by anybody. */
 const mostSkills = 100;
 const mostBytes = 32 * 1024 * 1024;
-/** More of what is skipped is not told. */
-const mostSkipped = 100;
+/** No more is told of what is skipped, nor of the faults of one skill. */
+const mostTold = 100;
 /** As many levels below the subfolder as are looked through in folders on disk. */
 const deepest = 4;
 const instructions = 'SKILL.md';
@@ -44,7 +44,8 @@ export async function skillsIn(
   const skills = sound.map(({ folder, files, faults }) =>
     faults.length > 0 ? broken(folder, faults) : whole(folder, files, contents),
   );
-  return { commit, skills: onlyOneOfEachName(skills), skipped: skipped.slice(0, mostSkipped) };
+  const told = skills.map((skill) => ({ ...skill, faults: skill.faults.slice(0, mostTold) }));
+  return { commit, skills: onlyOneOfEachName(told), skipped: skipped.slice(0, mostTold) };
 }
 
 /** The highest folders with instructions: what lies below one belongs to it. */
