@@ -270,7 +270,9 @@ function workspacesBy(sql: Knex, members: string): Knex.Raw {
   const list = sqlite
     ? 'json_group_array(json_array(w.id, w.organization_id, m.role))'
     : 'json_agg(json_build_array(w.id, w.organization_id, m.role))::text';
-  return sql.raw(`case when row_number() over (order by memberships.created_at, memberships.organization_id) = 1
+  return sql.raw(`case when not exists (
+      select 1 from memberships before where before.user_id = users.id
+        and (before.created_at, before.organization_id) < (memberships.created_at, memberships.organization_id))
     then (select ${list} from ${members} join workspaces w on w.id = m.workspace_id) end`);
 }
 

@@ -229,13 +229,30 @@ test('where a plan cannot be approved, it is said how to decide and how to go on
   const { proxy, runThere } = await serverElsewhere([step(0, plan), { reply: { text: 'That is my plan.' } }]);
   const terminal = await runThere('-a', 'plan', 'go');
   await terminal.shows('Shall the plan be carried out?');
-  proxy.spoil(/^POST .*\/approve$/, 'dropped');
+  proxy.cut(/^POST .*\/approve$/);
   await terminal.press('a');
   const { screen, code } = await terminal.end();
   expect(code).not.toBe(0);
   expect(screen).toMatch(
     /The plan waits\. To have it carried out: service plans approve[\s\S]*To go on: service run/,
   );
+});
+
+test('a plan whose approval is done, and its answer lost, is carried out before the same eyes', async () => {
+  const plan = call('plan', { title: 'Mend it', content: '1. Look.' });
+  const { proxy, runThere } = await serverElsewhere([
+    { when: { step: 0, offers_tool: 'plan' }, reply: { tool_calls: [plan] } },
+    { when: { offers_tool: 'plan' }, reply: { text: 'That is my plan.' } },
+    { reply: { text: 'It is carried out.' } },
+  ]);
+  const terminal = await runThere('-a', 'plan', 'go');
+  await terminal.shows('Shall the plan be carried out?');
+  proxy.spoil(/^POST .*\/approve$/, 'answer_lost');
+  await terminal.press('a');
+  const { screen, code } = await terminal.end();
+  expect(proxy.spoilt()).toHaveLength(1);
+  expect(screen).toMatch(/→ approved[\s\S]*It is carried out\./);
+  expect(code).toBe(0);
 });
 
 test.each([
