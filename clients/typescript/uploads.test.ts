@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { openAsBlob } from 'node:fs';
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,20 +33,26 @@ async function largeFile(size: number): Promise<Blob> {
 /** Reads bodies and keeps nothing of them; tells how long each was, and what the process held once it had come. */
 async function startSink() {
   const seen: { readonly length: number; readonly held: number }[] = [];
-  const server = createServer(async (request, response) => {
+  const baseUrl = await serve(async (request, response) => {
     let length = 0;
     for await (const piece of request) length += (piece as Buffer).length; // as a request without an encoding gives it
     seen.push({ length, held: await bytesHeld() });
     if (seen.length === 1) sendProblem(response, 429, 'rate_limited');
     else sendJson(response, 201, {});
-  }).listen(0, '127.0.0.1');
+  });
+  return { client: createServiceClient({ baseUrl, retries }), seen };
+}
+
+/** Unlike the scripted server it keeps nothing of what comes. It is gone after the test. */
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
   const { port } = server.address() as AddressInfo; // It listens on TCP.
-  return { client: createServiceClient({ baseUrl: `http://127.0.0.1:${port}`, retries }), seen };
+  return `http://127.0.0.1:${port}`;
 }
 
 const size = 64 * 1024 * 1024;
@@ -172,16 +178,10 @@ test('where no request can refuse redirects, as in Cloudflare Workers, an upload
 });
 
 test('a form that is refused before it is sent is refused, and breaks nothing off', async () => {
-  const server = createServer((_request, response) => {
+  const baseUrl = await serve((_request, response) => {
     response.writeHead(413, { 'Content-Type': 'text/plain', Connection: 'close' }).end('too large');
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  const { port } = server.address() as AddressInfo; // It listens on TCP.
-  const client = createServiceClient({ baseUrl: `http://127.0.0.1:${port}`, retries: { limit: 0 } });
+  const client = createServiceClient({ baseUrl, retries: { limit: 0 } });
   const unhandled: unknown[] = [];
   const note = (error: unknown) => void unhandled.push(error);
   process.on('unhandledRejection', note);
