@@ -33,7 +33,10 @@ const permission = (id: string, options: readonly string[]) => ({
 });
 const prompt = {
   ...{ ...asked, id: 'prm_01k9w6r3h2e7xv5q0c8m4b1tza' },
-  questions: [{ id: 'q', type: 'slider', text: 'How much?', choices: [{ id: 'a', label: 'Little' }] }],
+  questions: [
+    { id: 'q', type: 'slider', text: 'How much?', choices: [{ id: 'a', label: 'Little' }] },
+    { id: 'r', type: 'yes_no', text: 'Sure?', optional: true },
+  ],
 };
 const done = {
   ...{ ...ids, ...used, id: 'msg_1', model: 'demo:demo-1', status: 'interrupted', stop_reason: 'moved' },
@@ -110,6 +113,8 @@ test('questions with answers that are not known here can be answered as far as t
   await terminal.press('a');
   await terminal.shows(/How much\?[\s\S]*In your own words:/);
   await terminal.press('1', '0', 'Enter');
+  await terminal.shows(/Sure\?[\s\S]*\(Enter: leave it open\) \[y\/n\]/);
+  await terminal.press('Enter');
   await terminal.shows(
     /asks to deploy[\s\S]*→ The server takes no answer that this command knows \(allow_hour\)/,
   );
@@ -119,6 +124,6 @@ test('questions with answers that are not known here can be answered as far as t
   expect(screen).toContain('The run was interrupted (moved_away).');
   expect(heard).toEqual([
     { decision: 'allow_once' },
-    { answers: [{ question_id: 'q', fill_in_text: '10' }] },
+    { answers: [{ question_id: 'q', fill_in_text: '10' }, { question_id: 'r' }] },
   ]);
 });

@@ -23,7 +23,8 @@ function mismatches(questions: readonly Question[], answers: readonly PromptAnsw
       return [fieldError(`${at}/question_id`, `One of ${list(questions.map(({ id }) => id))}.`, 'enum')];
     if (answers.findIndex(({ question_id }) => question_id === question.id) !== index)
       return [fieldError(`${at}/question_id`, 'Each question is answered once.', 'uniqueItems')];
-    return [...strayMembers(question, answer, at), ...mistakes(question, answer, at)];
+    const isLeftOpen = question.optional && Object.keys(answer).length === 1;
+    return isLeftOpen ? [] : [...strayMembers(question, answer, at), ...mistakes(question, answer, at)];
   });
 }
 

@@ -292,6 +292,15 @@ describe('Answers', () => {
     expect(mistakes(but(1, { fill_in_text: 'blue' }))).toEqual([]);
   });
 
+  it('that leave questions open pass where those are optional', () => {
+    const open = answers.map(({ question_id }) => ({ question_id }));
+    expect(mistakes(open)).toHaveLength(4);
+    const optional = questions.map((question) => ({ ...question, optional: true }));
+    expect(() => requireAnswers(optional, open)).not.toThrow();
+    expect(() => requireAnswers(optional, open.slice(1))).toThrow('do not match');
+    expect(() => requireAnswers(optional, but(1, { selected_ids: ['blue'] }))).toThrow('do not match');
+  });
+
   it.each<[string, PromptAnswer[], string[]]>([
     ['a missing answer', answers.slice(0, 3), ['/answers required']],
     ['an unknown question', [...answers, { question_id: 'x' }], ['/answers/4/question_id enum']],

@@ -33,11 +33,12 @@ type Answer = Omit<PromptAnswer, 'question_id'>;
 
 async function askOne(question: Question, keyboard: Keyboard, signal: AbortSignal): Promise<Answer | null> {
   let ask = () => say(textOf(question));
+  const hint = knownIn(hints, question.type) ?? inOwnWords;
+  const more = question.optional ? '(Enter: leave it open) ' : '';
   for (;;) {
-    const line = await keyboard.readLine(`  ${knownIn(hints, question.type) ?? inOwnWords} `, signal, {
-      ask,
-    });
+    const line = await keyboard.readLine(`  ${more}${hint} `, signal, { ask });
     if (line === null) return null;
+    if (question.optional && line.trim() === '') return {};
     const answer = readAnswer(question, line.trim());
     const length = Array.from(answer?.fill_in_text ?? '').length;
     if (answer && length <= longestAnswer) return answer;

@@ -100,14 +100,12 @@ function questionOf(
   name: string,
   property: Property,
 ): Question {
-  const required = requestedSchema.required?.includes(name) ?? false;
-  const facts = [message, property.description, required ? null : 'May be left empty.']
-    .filter(Boolean)
-    .join(' ');
+  const facts = [message, property.description].filter(Boolean).join(' ');
   const common = {
     id,
     text: textOf(server, property.title ?? name),
     description: oneLine(facts, longestDescription - 1),
+    optional: !requestedSchema.required?.includes(name),
   };
   if (property.type === 'boolean') return { ...common, type: 'yes_no' };
   const choices = choicesOf(property);

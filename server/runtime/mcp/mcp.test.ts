@@ -75,7 +75,8 @@ test('a server asks the person behind the call, and roots are the workspace', as
   const { context } = testContext(workspacePath, {
     ask: async (questions) => {
       asked.push(...questions);
-      const answers = questions.map(({ id, type, text, description, choices }) => {
+      const answers = questions.map(({ id, type, text, description, choices, optional }) => {
+        if (optional) return { question_id: id };
         if (type === 'yes_no') return { question_id: id, yes: true };
         if (type === 'free_text')
           return { question_id: id, fill_in_text: /\bname\b/i.test(`${text} ${description}`) ? 'Ada' : '' };
@@ -88,6 +89,7 @@ test('a server asks the person behind the call, and roots are the workspace', as
   expect(names).toContain('mcp_everything_trigger-elicitation-request');
   const { content } = await call(tools, 'mcp_everything_trigger-elicitation-request', {}, context);
   expect(content).toContain('Ada');
+  expect(new Set(asked.map(({ optional }) => optional))).toEqual(new Set([true, false]));
   expect(asked.every(({ text }) => text.startsWith('[everything] '))).toBe(true);
   expect(names).not.toContain('mcp_everything_trigger-sampling-request');
   const roots = await call(tools, 'mcp_everything_get-roots-list', {}, context);

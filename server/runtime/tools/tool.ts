@@ -18,6 +18,8 @@ export interface Question {
   readonly description?: string | undefined;
   /** Only of the two choice types. */
   readonly choices?: readonly QuestionChoice[] | undefined;
+  /** Whether it may be left open. */
+  readonly optional?: boolean | undefined;
 }
 
 /** The answer to one question; which members are set depends on the question's type. */
