@@ -134,6 +134,31 @@ test('the files of a folder never take the place of those of another folder of t
   });
 });
 
+test('a file is the same whichever folder above it is named', async () => {
+  const home = testHome();
+  const none = { variables: { SERVICE_MODELS_DIR: join(home.home, 'none') } };
+  home.write('handbook/policies/leave.md', 'Everybody has 30 days of vacation.\n');
+  const add = async (folder: string) => {
+    const words = ['corpora', 'add', join(home.home, folder), '--name', 'handbook', '--json'];
+    const { corpus, added, unchanged } = JSON.parse((await home.service(words, none)).stdout);
+    return { documents: corpus.stats.documents, added, unchanged };
+  };
+  expect(await add('handbook')).toMatchObject({ documents: 1, unchanged: [] });
+  expect(await add('handbook/policies')).toEqual({
+    documents: 1,
+    added: [],
+    unchanged: ['policies/leave.md'],
+  });
+  home.write('handbook/policies/leave.md', 'Everybody has 31 days of vacation.\n');
+  expect(await add('handbook/policies/leave.md')).toEqual({
+    documents: 1,
+    added: ['leave.md'],
+    unchanged: [],
+  });
+  home.write('handbook/policies/leave.md', 'Everybody has 32 days of vacation.\n');
+  expect(await add('handbook')).toMatchObject({ documents: 1, unchanged: [] });
+});
+
 /** Root reads everything, unless it gives that right up; null where it cannot. */
 const bound =
   process.getuid?.() !== 0

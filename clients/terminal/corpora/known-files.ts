@@ -13,11 +13,12 @@ export interface KnownFile {
   readonly document: Document;
 }
 
-/** The metadata of a file by which it is known again: its place, and where that place is. */
+/** The metadata of a file by which it is known again. */
 export interface FileMarks {
   readonly place: string;
-  /** Short, and a hash: the folders of people's machines are nobody else's affair. */
+  /** Of where the place is, and of both. Short, and hashes: the folders of people's machines are nobody else's affair. */
   readonly root: string;
+  readonly path: string;
   // Metadata may have others.
   readonly [name: string]: string;
 }
@@ -29,7 +30,11 @@ const longestPlace = 500;
 export function marksOf({ path, place: whole }: LocalFile): FileMarks {
   const place = whole.slice(-longestPlace);
   const root = path.slice(0, -place.length);
-  return { place, root: createHash('sha256').update(root).digest('hex').slice(0, 16) };
+  return { place, root: markOf(root), path: markOf(path) };
+}
+
+function markOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
 
 /** Finds what was added from the place of a file, the latest first: of one that could not be read again, the one before is still there. */
@@ -47,10 +52,14 @@ export async function knownFiles(
     const document = byFile.get(file.id);
     if (document) known.push({ file, document });
   }
-  const byPlace = Map.groupBy(known, ({ file }) => file.metadata.place ?? '');
-  return ({ place, root }) =>
+  // The folder that it was added from may be another one now, above or below.
+  const byPath = Map.groupBy(known, ({ file }) => file.metadata.path ?? '');
+  const byPlace = Map.groupBy(byPath.get('') ?? [], ({ file }) => file.metadata.place ?? '');
+  return ({ place, root, path }) => [
+    ...(byPath.get(path) ?? []),
     // Of a file that does not say where its place was, only the place can be known.
-    (byPlace.get(place) ?? []).filter(({ file }) => (file.metadata.root ?? root) === root);
+    ...(byPlace.get(place) ?? []).filter(({ file }) => (file.metadata.root ?? root) === root),
+  ];
 }
 
 export function documentsOf(
