@@ -47,11 +47,30 @@ const events = [
 const list = (...data: readonly object[]) => ({ data, has_more: false, next_cursor: null });
 const mcpServer = { id: 'mcp_1', name: 'tracker', scope: 'user', args: [], state: 'ready' };
 
+const skill = {
+  ...{ id: `skl_${evil}abcdef`, name: 'tidy', description: null, scope: 'user', source: evil },
+  ...{ enabled: true, error: null, disabled_by: null, shadowed_by: null, workspace_id: null },
+};
+const repository = {
+  ...{ id: 'skr_1', name: 'tools', url: 'https://x', state: 'proposed', error: null, applied_commit: evil },
+};
+const proposed = {
+  ...{ name: 'tidy', change: evil, description: evil, errors: [], path: evil },
+  files: [{ path: evil, change: 'added', size: evil, executable: false, diff: null }],
+};
+
 const answers: Readonly<Record<string, object>> = {
   '/api/v1/sessions': list(session),
   '/api/v1/sessions/import': session,
   '/api/v1/scheduler/jobs': list(job),
   '/api/v1/plans': list(plan),
+  '/api/v1/skills': list(skill),
+  [`/api/v1/skills/${encodeURIComponent(skill.id)}/files`]: {
+    ...{ data: [{ path: evil, size: evil, executable: false }], truncated: false },
+  },
+  '/api/v1/skills/repositories': list(repository),
+  '/api/v1/skills/repositories/skr_1/proposal': { commit: evil, skills: [proposed], skipped: [] },
+  '/api/v1/memories/import': { lines: evil, created: evil, duplicates: evil, failed: 0, errors: [] },
   '/api/v1/mcp/servers': list(mcpServer),
   '/api/v1/mcp/servers/mcp_1/oauth/start': { authorize_url: 'file:///etc/hostname' },
   [`/api/v1/sessions/${encodeURIComponent(session.id)}/messages`]: list(),
@@ -82,6 +101,9 @@ test.each([
   ['sessions', 'import'],
   ['jobs', 'show', 'abcdef'],
   ['plans', 'show', 'abcdef'],
+  ['skills', 'show', 'tidy'],
+  ['skills', 'repositories', 'show', 'tools'],
+  ['memories', 'import'],
 ])('what a server sends is written as escapes: service %s %s', async (...words) => {
   const server = await startHostileServer();
   const variables = { SERVICE_API_KEY: 'sk-x', SERVICE_SERVER: server };

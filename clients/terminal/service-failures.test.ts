@@ -40,7 +40,7 @@ test.each([
     401,
     'credential_invalid',
     4,
-    'What happened. (credential_invalid)\nIt is the key that SERVICE_API_KEY has, which goes before a login: give',
+    'What happened. (credential_invalid)\nLog in again with service login; a key that SERVICE_API_KEY has for that server goes before',
   ],
   [410, 'events_expired', 1, 'What happened. (events_expired)\n'],
   [503, 'overloaded', 4, 'The stream was lost, and could not be continued. Run run_1 was read up to event 1'],

@@ -56,6 +56,6 @@ const isRefusedCredential = new Set(['credential_expired', 'credential_invalid']
 
 function anotherCredential(): string {
   return process.env.SERVICE_API_KEY
-    ? 'It is the key that SERVICE_API_KEY has, which goes before a login: give it another, or unset it and log in with service login.'
+    ? 'Log in again with service login; a key that SERVICE_API_KEY has for that server goes before a login.'
     : 'Log in again with service login.';
 }

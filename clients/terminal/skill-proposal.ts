@@ -41,9 +41,10 @@ function linesOf({ name, change, description, errors, files }: ProposedSkill): s
 
 function linesOfFile({ path, change, size, executable, diff }: ProposedFile): string[] {
   const [sign, style] = lookOf(change);
-  const facts = [...(size === null ? [] : [`${size} bytes`]), ...(executable ? ['a program'] : [])].join(
-    ', ',
-  );
+  const facts = [
+    ...(size === null ? [] : [printable(`${size} bytes`)]),
+    ...(executable ? ['a program'] : []),
+  ].join(', ');
   // The first two lines name the file once more.
   const changes = diff?.trimEnd().split('\n').slice(2) ?? [];
   return [

@@ -86,7 +86,7 @@ function scheduleIn({ cron, every, at, timezone }: When) {
     timezone: timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
     ...(cron !== undefined && { cron: patternOf(cron) }),
     ...(every !== undefined && { interval_s: secondsOf('--every', every) }),
-    ...(at !== undefined && { run_at: momentIn('--at', at) }),
+    ...(at !== undefined && { run_at: momentIn('--at', at, timezone) }),
   };
 }
 

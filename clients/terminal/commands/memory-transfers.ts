@@ -45,9 +45,10 @@ export async function importMemories(file: string | undefined, { server }: Where
 }
 
 function tell({ lines, created, duplicates, failed, errors }: MemoryImportResult): void {
-  print(`${counted(lines, 'line')}: ${created} remembered, ${duplicates} known already, ${failed} refused`);
+  const known = `${duplicates} known already`;
+  print(printable(`${counted(lines, 'line')}: ${created} remembered, ${known}, ${failed} refused`));
   if (failed === 0) return;
-  for (const { line, message } of errors) notice(`line ${line}: ${printable(message)}`);
+  for (const { line, message } of errors) notice(`line ${line}: ${message}`);
   if (failed > errors.length) notice(`and ${failed - errors.length} more`);
   throw new CommandFailure('Mend the lines that were refused and import the file again: nothing is doubled.');
 }
@@ -75,7 +76,8 @@ export async function purgeMemories(
       const body = { scope, ...names, confirm: true } as const;
       const { data } = await client.POST('/api/v1/memories/purge', { body });
       const { purged } = data;
-      print(purged === 0 ? nothingThere : `Forgot ${purged} ${purged === 1 ? 'memory' : 'memories'}`);
+      const what = purged === 1 ? 'memory' : 'memories';
+      print(purged === 0 ? nothingThere : printable(`Forgot ${purged} ${what}`));
     },
     () => print(nothingThere),
   );

@@ -109,9 +109,8 @@ export async function applyRepository(
       body: { commit: proposal.commit },
     });
     const amount = counted(data.skills, 'skill');
-    print(
-      `${amount} of ${printable(data.name)} at ${short(proposal.commit)} ${data.skills === 1 ? 'is' : 'are'} used`,
-    );
+    const used = data.skills === 1 ? 'is used' : 'are used';
+    print(printable(`${amount} of ${data.name} at ${short(proposal.commit)} ${used}`));
   });
 }
 
@@ -180,8 +179,8 @@ async function show(
   const proposal = await proposalOf(client, repository);
   const used = applied_commit === null ? 'nothing of it is used' : `${short(applied_commit)} is used`;
   if (state === 'failed') notice(`${name}: the last sync failed: ${error ?? ''}`);
-  if (proposal === null) return print(`${printable(name)} (${printable(url)}): nothing new, ${used}`);
-  print(`${printable(name)} at ${short(proposal.commit)}; ${used}`);
+  if (proposal === null) return print(printable(`${name} (${url}): nothing new, ${used}`));
+  print(printable(`${name} at ${short(proposal.commit)}; ${used}`));
   print(describeProposal(proposal));
   if (proposal.skills.some(({ change }) => change !== 'unchanged' && change !== 'invalid'))
     notice(`Nothing changes before: ${nextCommand('skills repositories apply', server, asTyped(name))}`);

@@ -44,7 +44,7 @@ export async function removeSkill(
     );
   await withService(server, async (client) => {
     const { id: skill_id, name, scope: its } = await findAddedSkill(client, given, scope);
-    const sure = yes || (await askYesNo(`Remove ${name} from ${forWhom(its)}, with its files?`));
+    const sure = yes || (await askYesNo(printable(`Remove ${name} from ${forWhom(its)}, with its files?`)));
     if (!sure) return notice('Nothing was removed.');
     const params = { path: { skill_id } };
     const { response } = await client.GET('/api/v1/skills/{skill_id}', { params });

@@ -41,12 +41,12 @@ export async function showSkill(
     }
     const { data: files } = await client.GET('/api/v1/skills/{skill_id}/files', { params });
     if (json) return printJson({ ...skill, contents: files.data });
-    print(`${printable(skill.name)} (${skill.id})`);
+    print(printable(`${skill.name} (${skill.id})`));
     if (skill.description !== null) print(`  ${brief(skill.description, 1024)}`);
-    print(`  ${originOf(skill)}, ${stateOf(skill)}`);
+    print(printable(`  ${originOf(skill)}, ${stateOf(skill)}`));
     if (skill.error !== null) print(`  ${printable(skill.error)}`);
     for (const { path, size, executable } of files.data)
-      print(`  ${printable(path)}  ${size} bytes${executable ? ', a program' : ''}`);
+      print(printable(`  ${path}  ${size} bytes${executable ? ', a program' : ''}`));
     if (files.truncated) print('  and more');
   });
 }
