@@ -4,6 +4,9 @@ import { parse } from './parse.ts';
 import { ParseFailure } from './parse-failure.ts';
 import type { ParsingAnswer, ParsingRequest } from './parsing-messages.ts';
 
+// What ends the server reaches its whole group, or all that a unit of systemd has; what is being read is still waited for.
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);
+
 let pieces: Uint8Array[] = [];
 
 process.on('message', (request: ParsingRequest) => {
