@@ -1,12 +1,14 @@
 /** What is read from each format, and what becomes of files that are broken, locked, or made to do harm. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { unzipSync, zipSync } from 'fflate';
 import { afterAll, expect, test } from 'vitest';
 import { createLog } from '../../log.ts';
+import { processStat } from '../../process-stat.ts';
 import { createParsers } from './parsers.ts';
 import {
   makeHtml,
@@ -129,6 +131,64 @@ test('tables, lists and deleted words of a DOCX', async () => {
   expect(document.text).toBe('City | Fare\nUlm | 12\n\n- First\n\nhere');
   expect(document.blocks.map(({ kind }) => kind)).toEqual(['table', 'paragraph', 'paragraph']);
 });
+
+test('rows of a table with cells that are empty stay rows, and take no time', async () => {
+  const rows = [
+    ['North', 'Ulm', '12'],
+    ['', 'Bonn', '7'],
+    ['', 'Kiel', '9'],
+    [...Array<string>(60).fill(''), 'last'],
+    Array<string>(60).fill(''),
+  ];
+  const expected = ['North | Ulm | 12', ' | Bonn | 7', ' | Kiel | 9', `${' | '.repeat(60)}last`].join('\n');
+  const tableOf = (space: 'w' | 'a', cell: (text: string) => string) =>
+    `<${space}:tbl>${rows.map((row) => `<${space}:tr>${row.map(cell).join('')}</${space}:tr>`).join('')}</${space}:tbl>`;
+  const words = tableOf('w', (text) => `<w:tc><w:p><w:r><w:t>${text}</w:t></w:r></w:p></w:tc>`);
+  expect((await read(makeWord([], words), 'x.docx')).document.text).toBe(expected);
+  const slide = tableOf(
+    'a',
+    (text) => `<a:tc><a:txBody><a:p><a:r><a:t>${text}</a:t></a:r></a:p></a:txBody></a:tc>`,
+  );
+  const parts = unzipSync(makeSlides([{ title: '', paragraphs: [] }]));
+  const deck = zipSync({ ...parts, 'ppt/slides/slide1.xml': Buffer.from(`<p:sld>${slide}</p:sld>`) });
+  expect((await read(deck, 'x.pptx')).document.text).toBe(expected);
+});
+
+test('a table in a cell is words of that cell', async () => {
+  const paragraph = (text: string) => `<w:p><w:r><w:t>${text}</w:t></w:r></w:p>`;
+  const cell = (inner: string) => `<w:tc>${inner}</w:tc>`;
+  const inner = `<w:tbl><w:tr>${cell(paragraph('a'))}${cell(paragraph('b'))}</w:tr></w:tbl>`;
+  const table = `<w:tbl><w:tr>${cell(inner)}${cell(paragraph('c'))}</w:tr></w:tbl>`;
+  const { document } = await read(makeWord([], table), 'x.docx');
+  expect(document.text).toBe('a | b | c');
+});
+
+test.skipIf(process.platform !== 'linux').each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  'what is being read is read to its end where %s reaches the whole group of the server',
+  async (signal) => {
+    const text = Array.from({ length: 150_000 }, (_, at) => `${at};one;two;three`).join('\n');
+    const before = await readers();
+    const reading = read(text, 'numbers.csv');
+    const busy = async () =>
+      [...(await readers())].flatMap(([pid, cpuMs]) => (cpuMs > (before.get(pid) ?? 0) + 200 ? [pid] : []));
+    await expect.poll(busy, { timeout: 20_000, interval: 20 }).not.toEqual([]);
+    for (const pid of await busy()) process.kill(pid, signal);
+    expect((await reading).document.text.startsWith('0 | one | two | three')).toBe(true);
+  },
+);
+
+/** The processes of this one that read documents, with what they have computed. */
+async function readers(): Promise<Map<number, number>> {
+  const all = (await readdir('/proc')).map(Number).filter((pid) => pid > 0);
+  const found = await Promise.all(
+    all.map(async (pid): Promise<[number, number][]> => {
+      const words = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      const use = processStat(pid);
+      return words.includes('parsing-process') && use?.parent === process.pid ? [[pid, use.cpuMs]] : [];
+    }),
+  );
+  return new Map(found.flat());
+}
 
 test('source code is cut at its definitions, and keeps its lines', async () => {
   const body = (name: string) => `function ${name}() {\n${'  work(1, 2, 3);\n'.repeat(5)}}`;

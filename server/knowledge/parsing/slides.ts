@@ -1,6 +1,7 @@
 /** PPTX: a page for each slide in the order in which they are shown, its title as a heading, and its notes. */
 import type { Archive } from './archive.ts';
 import type { ParsedDocument } from './parsed-document.ts';
+import { rowText, tables } from './table-text.ts';
 import { type TextBuilder, textBuilder } from './text-builder.ts';
 import { readXml, relationsOf } from './xml.ts';
 
@@ -43,7 +44,9 @@ function addSlide(builder: TextBuilder, source: string, { onlyBodies = false } =
   let words = '';
   let inText = false;
   let inTable = false;
-  let rows = '';
+  const rows = tables(builder);
+  let cells: string[] = [];
+  let cell = '';
 
   const endShape = (): void => {
     const text = lines.join('\n');
@@ -59,7 +62,7 @@ function addSlide(builder: TextBuilder, source: string, { onlyBodies = false } =
       else if (name === 'p:ph') shape = type ?? 'body';
       else if (name === 'a:t') inText = true;
       else if (name === 'a:br') words += '\n';
-      else if (name === 'a:tbl') [inTable, rows] = [true, ''];
+      else if (name === 'a:tbl') inTable = true;
     },
     text(data) {
       if (inText) words += data;
@@ -67,14 +70,18 @@ function addSlide(builder: TextBuilder, source: string, { onlyBodies = false } =
     close(name) {
       if (name === 'a:t') inText = false;
       else if (name === 'a:p') {
-        if (inTable) rows += `${words.trim()} `;
+        if (inTable) cell += `${words.trim()} `;
         else if (words.trim() !== '') lines.push(words.trim());
         words = '';
-      } else if (name === 'a:tc') rows = `${rows.trimEnd()} | `;
-      else if (name === 'a:tr') rows = `${rows.replace(/(\s*\|\s*)+$/, '')}\n`;
-      else if (name === 'a:tbl') {
+      } else if (name === 'a:tc') {
+        cells.push(cell);
+        cell = '';
+      } else if (name === 'a:tr') {
+        rows.add(rowText(cells));
+        cells = [];
+      } else if (name === 'a:tbl') {
         inTable = false;
-        builder.add('table', rows);
+        rows.end();
       } else if (name === 'p:sp') endShape();
     },
   });

@@ -1,6 +1,7 @@
 /** DOCX: paragraphs, headings by their style, lists and tables. */
 import type { Archive } from './archive.ts';
 import type { ParsedDocument } from './parsed-document.ts';
+import { rowText, tables } from './table-text.ts';
 import { textBuilder } from './text-builder.ts';
 import { readXml } from './xml.ts';
 
@@ -15,13 +16,15 @@ export function parseWord(archive: Archive): ParsedDocument {
   let isListItem = false;
   let inText = false;
   let table = 0;
-  let rows = '';
+  const rows = tables(builder);
+  let cells: string[] = [];
+  let cell = '';
   // Of a text that was changed only the last version counts, and of a drawing only one of its two forms.
   let hidden = 0;
 
   const endParagraph = (): void => {
     const text = words.trim();
-    if (table > 0) rows += text === '' ? '' : `${text} `;
+    if (table > 0) cell += text === '' ? '' : `${text} `;
     else if (level !== null || (style !== null && levels.has(style)))
       builder.heading(level ?? levels.get(style ?? '') ?? 1, text);
     else builder.add('paragraph', isListItem && text !== '' ? `- ${text}` : words);
@@ -39,10 +42,7 @@ export function parseWord(archive: Archive): ParsedDocument {
       else if (name === 'w:t') inText = true;
       else if (name === 'w:tab') words += '\t';
       else if (name === 'w:br' || name === 'w:cr') words += '\n';
-      else if (name === 'w:tbl') {
-        if (table === 0) rows = '';
-        table += 1;
-      }
+      else if (name === 'w:tbl') table += 1;
     },
     text(data) {
       if (inText && hidden === 0) words += data;
@@ -51,15 +51,28 @@ export function parseWord(archive: Archive): ParsedDocument {
       if (hiding.has(name)) hidden -= 1;
       if (name === 'w:t') inText = false;
       else if (name === 'w:p') endParagraph();
-      else if (name === 'w:tc' && table > 0) rows = `${rows.trimEnd()} | `;
-      else if (name === 'w:tr' && table === 1) rows = `${rows.replace(/(\s*\|\s*)+$/, '')}\n`;
-      else if (name === 'w:tbl') {
+      // A table in a cell is words of that cell.
+      else if (name === 'w:tc' && table > 1) cell += '| ';
+      else if (name === 'w:tc' && table === 1) {
+        cells.push(withoutBars(cell));
+        cell = '';
+      } else if (name === 'w:tr' && table === 1) {
+        rows.add(rowText(cells));
+        cells = [];
+      } else if (name === 'w:tbl') {
         table -= 1;
-        if (table === 0) builder.add('table', rows);
+        if (table === 0) rows.end();
       }
     },
   });
   return builder.build(mediaType);
+}
+
+/** What the empty cells of a table leave at its end. */
+function withoutBars(cell: string): string {
+  let end = cell.length;
+  while (end > 0 && ' |'.includes(cell.charAt(end - 1))) end -= 1;
+  return cell.slice(0, end);
 }
 
 const hiding = new Set(['w:del', 'mc:Fallback']);
