@@ -6,6 +6,7 @@ import {
   embeddedIdentity,
   embeddedModel,
   type ProviderChoice,
+  type WantedEmbedder,
 } from './knowledge/knowledge.ts';
 import { Problem } from './problem.ts';
 import type { Reach, Store } from './store/store.ts';
@@ -84,10 +85,8 @@ export function createEmbedderChoice({ store, embedders, changed }: EmbedderChoi
 
 type Stored = Awaited<ReturnType<Store['embedderSettings']['read']>>;
 
-type Place = Omit<ProviderChoice, 'identity' | 'dimensions'> & { readonly dimensions: number | null };
-
 /** Null where the model of the server embeds. Throws `invalid_request` where the members do not fit together. */
-function placeOf(before: ProviderChoice | null, patch: EmbedderSettingsUpdate): Place | null {
+function placeOf(before: ProviderChoice | null, patch: EmbedderSettingsUpdate): WantedEmbedder | null {
   const named = patch.provider_setting_id !== undefined || patch.provider !== undefined;
   const providerSettingId = named ? (patch.provider_setting_id ?? null) : (before?.providerSettingId ?? null);
   const provider = named ? (patch.provider ?? null) : (before?.provider ?? null);
@@ -97,7 +96,8 @@ function placeOf(before: ProviderChoice | null, patch: EmbedderSettingsUpdate): 
   const model = patch.model ?? (named ? undefined : before?.model);
   if (model === undefined) throw refused('/model', 'Name the model of the provider with it.');
   // What was counted of another model says nothing about this one.
-  const kept = named || patch.model !== undefined ? null : (before?.dimensions ?? null);
+  const asked = before?.asksDimensions ? before.dimensions : null;
+  const kept = named || patch.model !== undefined ? null : asked;
   const dimensions = patch.dimensions === undefined ? kept : patch.dimensions;
   return { providerSettingId, provider, model, dimensions };
 }

@@ -7,7 +7,14 @@ import { createProviderEmbedder } from './provider-embedder.ts';
 test('what one request has answered is not asked for again where the next is refused', async () => {
   const asked: string[] = [];
   const embedder = createProviderEmbedder({
-    choice: { identity: 'x', providerSettingId: null, provider: 'p', model: 'm', dimensions: 2 },
+    choice: {
+      identity: 'x',
+      providerSettingId: null,
+      provider: 'p',
+      model: 'm',
+      dimensions: 2,
+      asksDimensions: false,
+    },
     batchSize: 4,
     model: {
       name: 'p/m',

@@ -21,7 +21,7 @@ export { embeddedDimensions, embeddedIdentity, embeddedModel } from './embedded/
 export type { ProviderChoice } from './provider-embedder.ts';
 
 /** A model of a provider that was not asked yet: how long its vectors are may be left to it. */
-export type WantedEmbedder = Omit<ProviderChoice, 'identity' | 'dimensions'> & {
+export type WantedEmbedder = Omit<ProviderChoice, 'identity' | 'dimensions' | 'asksDimensions'> & {
   readonly dimensions: number | null;
 };
 
@@ -69,7 +69,7 @@ export function createEmbedders(options: EmbeddersOptions): Embedders {
     payer?: EmbeddingPayer,
   ): Promise<EmbedderAtHand> => {
     try {
-      const model = await open(choice);
+      const model = await open({ ...choice, dimensions: choice.asksDimensions ? choice.dimensions : null });
       return { embedder: createProviderEmbedder({ choice, batchSize, model, payer, pauseMs }) };
     } catch (error) {
       if (error instanceof Problem) return { embedder: null, reason: error.message };
@@ -106,7 +106,7 @@ export function createEmbedders(options: EmbeddersOptions): Embedders {
         );
       const { providerSettingId, provider, model: modelId } = wanted;
       const identity = `provider:${providerSettingId ?? provider}:${modelId}:${dimensions}`;
-      return { ...wanted, dimensions, identity };
+      return { ...wanted, dimensions, asksDimensions: wanted.dimensions !== null, identity };
     },
     queue: () => ({ waiting: local.waiting(), limit: mostWaitingCalls }),
     close: local.close,

@@ -10,6 +10,7 @@ export {
   embeddedIdentity,
   embeddedModel,
   type ProviderChoice,
+  type WantedEmbedder,
 } from './embedders.ts';
 export { embeddingFailure } from './embedding-failure.ts';
 export { createFileTexts, type FileTexts } from './file-texts.ts';

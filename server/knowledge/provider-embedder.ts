@@ -10,6 +10,8 @@ export type ProviderChoice = {
   readonly provider: string | null;
   readonly model: string;
   readonly dimensions: number;
+  /** Whether the model is asked for that length; else it is its own, and many take no such wish. */
+  readonly asksDimensions: boolean;
 };
 
 /** The model behind it, as the runtime has it. */

@@ -66,7 +66,7 @@ const newestSteps: NewestSteps = {
     ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
     ...['search-backlog', 'kept-usage', 'shown-links', 'stored-bytes', 'deleted-workspaces', 'vain-answers'],
     ...['refused-passages', 'begun-by-logins', 'taken-attempts', 'cleared-corpora'],
-    ...['rewritten-lists'],
+    ...['rewritten-lists', 'asked-dimensions'],
   ],
   tables: [
     'refused_passages',

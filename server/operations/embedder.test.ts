@@ -117,6 +117,8 @@ test('a provider of the settings file embeds once it has shown how long its vect
     { provider: 'local', model: 'nomic', dimensions: 64, identity: 'provider:local:nomic:64', ready: true },
   ]);
   expect((await ask('POST', `${url}/test`)).body).toMatchObject({ model: 'nomic', dimensions: 64 });
+  // Many models take no wish, not even for the length that they have.
+  for (const { body } of (await upstream.requests()).slice(-2)) expect(body).not.toHaveProperty('dimensions');
   const shorter = await change({ dimensions: 16 });
   expect(shorter.body).toMatchObject({ model: 'nomic', dimensions: 16, identity: 'provider:local:nomic:16' });
   const { embedder } = await app.services.embedders.current();
@@ -127,10 +129,14 @@ test('a provider of the settings file embeds once it has shown how long its vect
     '1.00000',
   ]);
   // Two and one, as the batches are.
-  const sizes = (await upstream.requests())
+  const asked = (await upstream.requests())
     .slice(-2)
-    .map(({ body }) => (body as { input: string[] }).input.length);
-  expect(sizes).toEqual([2, 1]);
+    .map(({ body }) => body as { input: string[]; dimensions?: number });
+  expect(asked.map(({ input, dimensions }) => [input.length, dimensions])).toEqual([
+    [2, 16],
+    [1, 16],
+  ]);
+  expect((await change({ dimensions: null })).body).toMatchObject({ model: 'nomic', dimensions: 64 });
 });
 
 test('a moment of a provider is waited for, and what it says for good is told', async () => {

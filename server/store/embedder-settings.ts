@@ -16,6 +16,8 @@ export interface ChosenEmbedder {
   readonly provider: string | null;
   readonly model: string;
   readonly dimensions: number;
+  /** Whether somebody wanted that length, so that the model is asked for it each time; else it is the model's own. */
+  readonly asksDimensions: boolean;
 }
 
 export interface TaggedChoice {
@@ -60,6 +62,8 @@ interface EmbedderRow {
   provider: string | null;
   model: string;
   dimensions: number;
+  /** 0 and 1 in SQLite. */
+  asks_dimensions: boolean | number;
 }
 
 interface SettingsRow {
@@ -159,14 +163,14 @@ function corporaStale(count: number): Problem {
 
 function told({ chosen, batchSize: batch_size }: Choice) {
   if (!chosen) return { embedder: 'embedded', batch_size };
-  const { providerSettingId: provider_setting_id, ...rest } = chosen;
+  const { providerSettingId: provider_setting_id, asksDimensions: _, ...rest } = chosen;
   return { ...rest, provider_setting_id, batch_size };
 }
 
-function rowOf({ providerSettingId, ...rest }: ChosenEmbedder): EmbedderRow {
-  return { ...rest, provider_setting_id: providerSettingId };
+function rowOf({ providerSettingId, asksDimensions, ...rest }: ChosenEmbedder): EmbedderRow {
+  return { ...rest, provider_setting_id: providerSettingId, asks_dimensions: asksDimensions };
 }
 
-function toChosen({ provider_setting_id, ...rest }: EmbedderRow): ChosenEmbedder {
-  return { ...rest, providerSettingId: provider_setting_id };
+function toChosen({ provider_setting_id, asks_dimensions, ...rest }: EmbedderRow): ChosenEmbedder {
+  return { ...rest, providerSettingId: provider_setting_id, asksDimensions: Boolean(asks_dimensions) };
 }

@@ -50,6 +50,7 @@ import { begunByLogins } from './migrations/0046-begun-by-logins.ts';
 import { takenAttempts } from './migrations/0047-taken-attempts.ts';
 import { clearedCorpora } from './migrations/0048-cleared-corpora.ts';
 import { rewrittenLists } from './migrations/0049-rewritten-lists.ts';
+import { askedDimensions } from './migrations/0050-asked-dimensions.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -99,6 +100,7 @@ const migrations: readonly Migration[] = [
     takenAttempts,
     clearedCorpora,
     rewrittenLists,
+    askedDimensions,
   ],
 ];
 

@@ -32,7 +32,14 @@ function embedderOf(identity: string, sign: number) {
 
 describeStores('Re-indexing', (store, engine) => {
   const chosen = (identity: string) => ({
-    ...{ identity, providerSettingId: null, provider: 'local', model: 'm', dimensions: 3 },
+    ...{
+      identity,
+      providerSettingId: null,
+      provider: 'local',
+      model: 'm',
+      dimensions: 3,
+      asksDimensions: true,
+    },
   });
   let operator: Awaited<ReturnType<typeof newAccount>>;
 
