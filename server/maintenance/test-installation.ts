@@ -85,6 +85,7 @@ const newestSteps: NewestSteps = {
     mcp_login_attempts: ['taken'],
     scheduled_jobs: ['made_session'],
     message_threads: ['answered_behind'],
+    embedders: ['asks_dimensions'],
   },
   indexes: [
     { table: 'device_logins', made: ['place', 'expires_at'], dropped: ['address', 'expires_at'] },
