@@ -195,7 +195,7 @@ function addMcp(mcp: Command): void {
     mcp
       .command('logout')
       .description('Forget the login to a remote MCP server.')
-      .argument('<name>', 'its name in the settings')
+      .argument('<name>', 'its name in the settings, or its address where they do not name it any more')
       .addOption(serverOption())
       .action(async (name: string, options) =>
         isOnServer(options)

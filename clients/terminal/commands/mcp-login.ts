@@ -15,8 +15,7 @@ const patienceMs = 5 * 60_000;
 export async function logInToMcp(name: string): Promise<void> {
   try {
     await withServers(async (servers) => {
-      const { callbackPort } = await servers.loginTarget(name);
-      await using callback = await listenForAnswer(callbackPort ?? 0);
+      await using callback = await listenForAnswer((await servers.callbackPort(name)) ?? 0);
       await servers.logIn(name, {
         redirectUrl: callback.url,
         async visit(authorizationUrl) {
@@ -33,18 +32,26 @@ export async function logInToMcp(name: string): Promise<void> {
   notice(`Logged in to ${name}.`);
 }
 
-/** Forgets the login to a server. */
+/** Forgets the login to a server, by its name, or by its address where the settings do not name it any more. */
 export async function logOutOfMcp(name: string): Promise<void> {
   const { dataHome } = await currentPlaces();
   const keeper = openMcpLogins(dataHome);
   try {
-    const url = await withServers(async (servers) => (await servers.loginTarget(name)).url.href);
+    const url = /^https?:\/\//i.test(name)
+      ? addressIn(name)
+      : await withServers(async (servers) => (await servers.address(name)).href);
     const removed = await keeper.locked(url, () => keeper.forget(url));
     notice(`The login to ${name} is forgotten here.`);
     if (removed === 'left_in_keyring') sayWhatIsLeft(keyringName(url), name);
   } catch (error) {
     throw asFailure(error, name);
   }
+}
+
+function addressIn(text: string): string {
+  const url = URL.parse(text);
+  if (url) return url.href;
+  throw new CommandFailure(`${text} is no address of an MCP server.`, exitCodes.usage);
 }
 
 /** The page that the browser comes back to, on this machine alone. */

@@ -116,6 +116,30 @@ test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes bac
   expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
 });
 
+test('logout resolves nothing of the entry but its address, and needs no entry where it is given that', async () => {
+  const { url } = await startOauthServer();
+  const home = withMcp({ guarded: { type: 'http', url } });
+  await logIn(home);
+  const guarded = { type: 'http', url, timeout: 120 };
+  const headers = { 'X-Team': '$(touch canary; exit 1)' };
+  home.write('.config/service/service.json', { mcp: { guarded: { ...guarded, headers } } });
+  expect(await home.service(['mcp', 'logout', 'guarded'])).toMatchObject({ code: 0 });
+  expect(existsSync(join(home.project, 'canary'))).toBe(false);
+  home.write('.config/service/service.json', { mcp: { guarded } });
+  expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
+
+  await logIn(home);
+  home.write('.config/service/service.json', { mcp: {} });
+  const unnamed = await home.service(['mcp', 'logout', 'guarded']);
+  expect(unnamed).toMatchObject({
+    code: 4,
+    stderr: expect.stringMatching(/name no MCP server guarded\.\n$/),
+  });
+  expect(await home.service(['mcp', 'logout', url])).toMatchObject({ code: 0 });
+  home.write('.config/service/service.json', { mcp: { guarded } });
+  expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
+});
+
 test('a login goes on waiting for its own answer, whatever else the browser asks of its address', async () => {
   const guarded = await startOauthServer();
   const home = withMcp({ guarded: { type: 'http', url: guarded.url } });
@@ -288,6 +312,11 @@ test('with `--server` those that are kept there are added, listed, tried, logged
     code: 2,
     stderr: expect.stringContaining('There is no value of Authorization on standard input'),
   });
+  // Not the nearer one of its name, which cannot be used.
+  expect((await mcp('add', 'broken', url, '--scope', 'workspace')).stdout).toContain(
+    '\nbroken: mcp-servers/everything ',
+  );
+  await mcp('remove', 'broken', '--scope', 'workspace', '--yes');
   expect(await mcp('remove', 'broken')).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') });
   expect((await mcp('remove', 'broken', '--yes')).stdout).toMatch(/^Removed broken \(mcps_\w+\)\n$/);
   expect(await mcp('remove', 'broken', '--yes')).toMatchObject({

@@ -164,6 +164,31 @@ test('the login of an MCP server that is renewed keeps others of the same server
   expect([await logins.read(well), await logins.read(hung)]).toEqual([null, null]);
 });
 
+test('a keyring that waits to be unlocked keeps nobody from the login of another MCP server', async () => {
+  const keyring = playedKeyring();
+  const [asked, unlocked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const hung = 'https://hung.example.com/mcp';
+  const waiting: Keyring = {
+    ...keyring,
+    async write(name, secret) {
+      if (name.endsWith(hung)) {
+        asked.resolve();
+        await unlocked.promise;
+      }
+      return keyring.write(name, secret);
+    },
+  };
+  const logins = openMcpLogins(join(testHome().home, 'data'), waiting);
+  const kept = logins.write(hung, 'late');
+  await asked.promise;
+  const well = 'https://well.example.com/mcp';
+  await logins.write(well, 'new');
+  expect(await logins.read(well)).toBe('new');
+  unlocked.resolve();
+  await kept;
+  expect(await logins.read(hung)).toBe('late');
+});
+
 test('whoever wants the login of an MCP server waits for it longer than a renewal may take', async () => {
   const keyring = playedKeyring();
   keyring.works = false;

@@ -51,14 +51,17 @@ export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring
     const { withLock } = await import('../../../server/config/config.ts');
     return await withLock(join(dataHome, 'locks'), lock, action, patienceMs);
   };
-  const forget = (server: string) =>
-    alone(ofAll, async () => {
-      const { [server]: entry, ...others } = await read();
-      if (!entry) return 'removed';
-      const isForgotten = isInKeyring(entry) ? await isRemoved(keyring, keyringName(server)) : true;
+  // The keyring goes before the file is held: it may wait until somebody unlocks it, and nobody else is to wait for that.
+  const forget = async (server: string) => {
+    const entry = (await read())[server];
+    if (!entry) return 'removed';
+    const isForgotten = isInKeyring(entry) ? await isRemoved(keyring, keyringName(server)) : true;
+    await alone(ofAll, async () => {
+      const { [server]: _gone, ...others } = await read();
       await write(others);
-      return isForgotten ? 'removed' : 'left_in_keyring';
     });
+    return isForgotten ? 'removed' : 'left_in_keyring';
+  };
   return {
     holdsMs,
     async read(server) {
@@ -69,9 +72,9 @@ export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring
       });
     },
     async write(server, secret) {
+      const inKeyring = await keyring.write(keyringName(server), secret);
       await alone(ofAll, async () => {
         const entries = await read();
-        const inKeyring = await keyring.write(keyringName(server), secret);
         const left = isInKeyring(entries[server]) && { left_in_keyring: true as const };
         await write({ ...entries, [server]: inKeyring ? { secret: null } : { secret, ...left } });
       });

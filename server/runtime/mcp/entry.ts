@@ -68,9 +68,8 @@ async function expandEntry(name: string, entry: McpServer, expand: ExpandSetting
   } catch (error) {
     signal.throwIfAborted();
     // Whoever expands shows templates only, never what they stand for.
-    throw new McpFailure(error instanceof Error ? error.message : 'its settings cannot be resolved', {
-      cause: error,
-    });
+    const why = error instanceof Error ? error.message : 'its settings cannot be resolved';
+    throw new McpFailure(why.replace(/\.$/, ''), { cause: error });
   }
 }
 

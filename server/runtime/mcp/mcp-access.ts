@@ -54,8 +54,10 @@ export interface McpPrompt {
 export interface McpAccess {
   /** Null where the settings name no such server, or have it disabled. */
   examine(name: string): Promise<McpExamination | null>;
+  /** Where it is, which its login is known by; nothing else of its entry is resolved. Rejects with McpFailure. */
+  address(name: string): Promise<URL>;
   /** The port that the login of this server has to come back to; any if null. Rejects with McpFailure. */
-  loginTarget(name: string): Promise<{ readonly url: URL; readonly callbackPort: number | null }>;
+  callbackPort(name: string): Promise<number | null>;
   /** Logs in to a remote server. Rejects with McpFailure. */
   logIn(name: string, browser: Browser): Promise<void>;
   prompts(): Promise<readonly McpPrompt[]>;
@@ -81,9 +83,12 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
     ...{ expand, outbound, log },
   });
 
-  const remote = async (name: string) => {
+  const entryOf = (name: string): McpServer => {
     const entry = config.mcp?.[name];
     if (!entry) throw new McpFailure(`the settings name no MCP server ${name}`);
+    return entry;
+  };
+  const remote = async (name: string, entry = entryOf(name)) => {
     const target = await resolveEntry(name, entry, expand, AbortSignal.timeout(promptLimitMs));
     if (target.type === 'stdio')
       throw new McpFailure('it is a process of this machine, which needs no login');
@@ -109,10 +114,11 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
         prompts: listing.prompts.map((prompt) => prompt.name),
       };
     },
-    async loginTarget(name) {
-      const { url, oauth } = await remote(name);
-      return { url, callbackPort: oauth.callbackPort ?? null };
+    async address(name) {
+      const { type, url } = entryOf(name);
+      return (await remote(name, { ...(type && { type }), ...(url !== undefined && { url }) })).url;
     },
+    callbackPort: async (name) => (await remote(name)).oauth.callbackPort ?? null,
     async logIn(name, browser) {
       const { url, oauth } = await remote(name);
       await logIn(url, oauth, logins, boundedFetch(fetchFrom(url, outbound, 'operator')), browser);
