@@ -9,6 +9,7 @@ import { corporaOf, severalAre } from '../corpora/corpus-names.ts';
 import { type FailedFile, filesBelow, nameFor } from '../corpora/local-files.ts';
 import { CommandFailure } from '../failures.ts';
 import { catchInterrupts } from '../interrupts.ts';
+import { keyed } from '../lost-answers.ts';
 import { asTyped, nextCommand } from '../next-command.ts';
 import { counted, isTerminal, notice, print, printable, printJson } from '../output.ts';
 import { noProgress, type Progress, startProgress } from '../run/progress.ts';
@@ -82,7 +83,8 @@ async function corpusCalled(client: ServiceClient, name: string): Promise<Corpus
   const [corpus, ...others] = corpora.filter((one) => one.name === name);
   if (corpus && others.length > 0) throw severalAre(name, [corpus, ...others]);
   const known = corpus ?? corpora.find(({ id }) => id === name);
-  return known ?? (await client.POST('/api/v1/corpora', { body: { name } })).data;
+  if (known) return known;
+  return (await client.POST('/api/v1/corpora', { body: { name }, params: { header: keyed() } })).data;
 }
 
 /** What was taken in before there was a model is embedded now, too; in a command nothing would do so later. */

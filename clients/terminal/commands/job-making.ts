@@ -3,6 +3,7 @@ import type { JobCreate, SchedulePreviewRequest } from '@service/client/api';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { withScheduler } from '../job-ids.ts';
 import { localTime, momentIn } from '../local-time.ts';
+import { keyed } from '../lost-answers.ts';
 import { brief, type Column, print, printable, printTable } from '../output.ts';
 import { findSession } from '../session-ids.ts';
 
@@ -55,7 +56,7 @@ export async function createJob(words: readonly string[], options: JobOptions): 
       ...(retries !== undefined && { max_retries: wholeNumber(retries) }),
       ...(timeout !== undefined && { timeout_s: secondsOf('--timeout', timeout) }),
     };
-    const { data } = await client.POST('/api/v1/scheduler/jobs', { body });
+    const { data } = await client.POST('/api/v1/scheduler/jobs', { body, params: { header: keyed() } });
     const [next] = data.next_runs;
     const when = next ? `, which runs next at ${localTime(next)}` : '';
     print(printable(`Made ${data.id}${when}`));

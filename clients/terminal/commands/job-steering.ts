@@ -3,6 +3,7 @@ import { askYesNo, canAsk } from '../ask.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { findJob, withScheduler } from '../job-ids.ts';
 import { localTime } from '../local-time.ts';
+import { keyed, unless } from '../lost-answers.ts';
 import { notice, print, printable } from '../output.ts';
 
 interface Where {
@@ -18,7 +19,8 @@ export async function steerJob(
     const { id: job_id } = await findJob(client, given);
     const params = { path: { job_id } };
     if (step === 'run') {
-      const { data } = await client.POST('/api/v1/scheduler/jobs/{job_id}/run', { params });
+      const once = { ...params, header: keyed() };
+      const { data } = await client.POST('/api/v1/scheduler/jobs/{job_id}/run', { params: once });
       return print(printable(`Queued ${data.id}; service jobs runs ${job_id} shows what becomes of it`));
     }
     if (step === 'pause') {
@@ -44,7 +46,8 @@ export async function deleteJob(
     const { id: job_id, name } = await findJob(client, given);
     const sure = yes || (await askYesNo(`Delete “${printable(name)}” with the history of its runs?`));
     if (!sure) return notice('Nothing was deleted.');
-    await client.DELETE('/api/v1/scheduler/jobs/{job_id}', { params: { path: { job_id } } });
+    const params = { path: { job_id } };
+    await client.DELETE('/api/v1/scheduler/jobs/{job_id}', { params }).catch(unless(404));
     print(printable(`Deleted ${job_id}`));
   });
 }

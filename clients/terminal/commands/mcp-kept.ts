@@ -29,13 +29,21 @@ export async function listKeptMcp({ server, json = false }: OnServer): Promise<v
   printTable(servers, columns, { json });
 }
 
-/** Where it is brief, only how many tools there are, and not each with the name that permission rules know it by. */
+/**
+ * Where it is brief, only how many tools there are, and not each with the name that permission rules know it by. With an id
+ * it is that one, and not the nearest of its name.
+ */
 export async function testKeptMcp(
   name: string,
-  { server, json = false, isBrief = false }: OnServer & { readonly isBrief?: boolean },
+  {
+    server,
+    json = false,
+    isBrief = false,
+    id,
+  }: OnServer & { readonly isBrief?: boolean; readonly id?: string },
 ): Promise<void> {
   const { found, tools } = await withService(server, async (client) => {
-    const path = { server_id: (await named(client, name)).id };
+    const path = { server_id: id ?? (await named(client, name)).id };
     const { data } = await client.POST('/api/v1/mcp/servers/{server_id}/test', { params: { path } });
     const mayList = data.ok && !isBrief;
     return { found: data, tools: mayList ? await Array.fromAsync(toolsOf(client, path)) : [] };

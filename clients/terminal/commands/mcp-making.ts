@@ -3,6 +3,7 @@ import type { McpServer, McpServerCreate } from '@service/client/api';
 import { askYesNo, canAsk } from '../ask.ts';
 import { withService } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { keyed, unless } from '../lost-answers.ts';
 import { notice, print, printable } from '../output.ts';
 import { secretsOf } from '../secrets.ts';
 import { named, requireServer, testKeptMcp } from './mcp-kept.ts';
@@ -36,9 +37,11 @@ export async function addKeptMcp(
     ...(header && { headers: await pairsIn(header, ':', secrets) }),
     ...(env && { env: await pairsIn(env, '=', secrets) }),
   };
-  const { data } = await withService(url, (client) => client.POST('/api/v1/mcp/servers', { body }));
+  const { data } = await withService(url, (client) =>
+    client.POST('/api/v1/mcp/servers', { body, params: { header: keyed() } }),
+  );
   print(printable(`Added ${data.name} for ${forWhom(data.scope)} (${data.id})`));
-  await testKeptMcp(name, { server: url, isBrief: true }).catch((error: unknown) => {
+  await testKeptMcp(name, { server: url, id: data.id, isBrief: true }).catch((error: unknown) => {
     if (!(error instanceof CommandFailure)) throw error;
     notice(error.message);
   });
@@ -83,7 +86,9 @@ export async function removeKeptMcp(
     const params = { path: { server_id } };
     const { response } = await client.GET('/api/v1/mcp/servers/{server_id}', { params });
     const header = { 'If-Match': response.headers.get('ETag') ?? '' };
-    await client.DELETE('/api/v1/mcp/servers/{server_id}', { params: { ...params, header } });
+    await client
+      .DELETE('/api/v1/mcp/servers/{server_id}', { params: { ...params, header } })
+      .catch(unless(404));
     print(printable(`Removed ${name} (${server_id})`));
   });
 }

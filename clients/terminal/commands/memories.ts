@@ -5,6 +5,7 @@ import { askYesNo, canAsk } from '../ask.ts';
 import { withService, withSessions } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { localTime, momentIn } from '../local-time.ts';
+import { keyed, unless } from '../lost-answers.ts';
 import { findMemory, type MemoryFilters, memoriesOf, noSuchMemory } from '../memory-ids.ts';
 import {
   brief,
@@ -100,7 +101,7 @@ export async function addMemory(
       ...(agent !== undefined && { agent_slug: agent }),
       ...(expires !== undefined && { expires_at: momentIn('--expires', expires) }),
     };
-    const { data } = await client.POST('/api/v1/memories', { body });
+    const { data } = await client.POST('/api/v1/memories', { body, params: { header: keyed() } });
     print(`Remembered as ${printable(data.id)}, ${forWhom(data)}`);
   });
 }
@@ -117,7 +118,8 @@ export async function forgetMemory(
       const { id, content } = await findMemory(client, given);
       const sure = options.yes || (await askYesNo(`Forget “${brief(content, 60)}”?`));
       if (!sure) return notice('Nothing was forgotten.');
-      await client.DELETE('/api/v1/memories/{memory_id}', { params: { path: { memory_id: id } } });
+      const params = { path: { memory_id: id } };
+      await client.DELETE('/api/v1/memories/{memory_id}', { params }).catch(unless(404));
       print(printable(`Forgot ${id}`));
     },
     () => {

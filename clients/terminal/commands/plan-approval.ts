@@ -1,6 +1,6 @@
 /** `service plans approve`: begins the run that carries a plan out, and follows it. */
-import { randomUUID } from 'node:crypto';
 import type { PlanApproval, QueryRequest } from '@service/client/api';
+import { keyed } from '../lost-answers.ts';
 import { paint, printable } from '../output.ts';
 import { findPlan } from '../plan-ids.ts';
 import { requireVersion } from '../plan-version.ts';
@@ -37,7 +37,7 @@ async function approveAndFollow(
   await beginsAfter(client, session, wishes, work);
   work.stop.throwIfAborted();
   // A lost answer is asked for again, and a second approval would be refused.
-  const params = { path: { plan_id: id }, header: { 'Idempotency-Key': randomUUID() } };
+  const params = { path: { plan_id: id }, header: keyed() };
   const body = { ...approvalOf(wishes), version };
   const { data: run } = await client.POST('/api/v1/plans/{plan_id}/approve', { params, body });
   work.progress.hide();

@@ -5,6 +5,7 @@ import type { SessionExport } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { withService, withSessions } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { keyed } from '../lost-answers.ts';
 import { nextCommand } from '../next-command.ts';
 import { isTerminal, notice, print, printable, shown } from '../output.ts';
 import { keepLatest } from '../server-sessions.ts';
@@ -67,7 +68,7 @@ export async function importSession(
       ...(agent !== undefined && { agent_slug: agent }),
       ...(model !== undefined && { model }),
     };
-    const asked = client.POST('/api/v1/sessions/import', { body, params: { query } });
+    const asked = client.POST('/api/v1/sessions/import', { body, params: { query, header: keyed() } });
     const { data } = await asked.catch((error: unknown) => {
       throw explained(error, where);
     });

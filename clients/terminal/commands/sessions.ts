@@ -1,13 +1,13 @@
 /** `service sessions`: the conversations of this project, or those on a server. */
 import type { ServiceClient } from '@service/client';
 import type { Message, Session } from '@service/client/api';
-import { ServiceError } from '@service/client/errors';
 import { paginate } from '@service/client/pagination';
 import { askYesNo, canAsk } from '../ask.ts';
 import { withSessions } from '../connection.ts';
 import { describeMessage, describeSession } from '../conversation.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { localTime } from '../local-time.ts';
+import { unless } from '../lost-answers.ts';
 import {
   brief,
   type Column,
@@ -102,7 +102,7 @@ export async function deleteSession(id: string, options: Where & { yes?: boolean
     if (!sure) return notice('Nothing was deleted.');
     await client
       .DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id: session.id } } })
-      .catch(gone);
+      .catch(unless(404));
     print(printable(`Deleted ${session.id}`));
   });
 }
@@ -139,11 +139,6 @@ function messagesOf(client: ServiceClient, { id }: Session): AsyncGenerator<Mess
       params: { path, query: { ...page, limit: 100 } },
     }),
   );
-}
-
-/** The client repeats a deletion whose answer was lost: then there is nothing to delete. */
-function gone(error: unknown): void {
-  if (!(error instanceof ServiceError) || error.status !== 404) throw error;
 }
 
 function readLimit(text: string): number {

@@ -3,6 +3,7 @@ import type { ServiceClient } from '@service/client';
 import type { SkillScope, SkillValidation } from '@service/client/api';
 import { withService } from '../connection.ts';
 import { CommandFailure } from '../failures.ts';
+import { keyed } from '../lost-answers.ts';
 import { counted, paint, print, printable, printJson } from '../output.ts';
 import { findAddedSkill } from '../skill-names.ts';
 import { formWith, readSkill, type SkillUpload } from '../skill-upload.ts';
@@ -32,6 +33,7 @@ export async function addSkill(
   await withService(server, async (client) => {
     await requireValid(client, named, upload);
     const { data } = await client.POST('/api/v1/skills', {
+      params: { header: keyed() },
       body: { scope, file: named },
       bodySerializer: formWith(upload),
     });

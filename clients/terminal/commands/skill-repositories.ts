@@ -5,6 +5,7 @@ import type { SkillRepository, SkillRepositoryProposal } from '@service/client/a
 import { askYesNo, canAsk } from '../ask.ts';
 import { withService } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { keyed, unless } from '../lost-answers.ts';
 import { asTyped, nextCommand } from '../next-command.ts';
 import {
   type Column,
@@ -60,7 +61,10 @@ export async function addRepository(url: string, wishes: Wishes): Promise<void> 
       ...(username !== undefined && { username }),
       ...(token !== undefined && { token: token.trim() }),
     };
-    const { data } = await client.POST('/api/v1/skills/repositories', { body });
+    const { data } = await client.POST('/api/v1/skills/repositories', {
+      body,
+      params: { header: keyed() },
+    });
     print(printable(`Added ${data.name} (${data.id})`));
     await fetchAndShow(client, data, { server });
   });
@@ -96,7 +100,9 @@ export async function applyRepository(
     const proposal = await proposalOf(client, repository);
     if (proposal === null)
       throw new CommandFailure(
-        `${printable(repository.name)} proposes nothing: service skills repositories sync looks whether it has changed.`,
+        repository.state === 'syncing'
+          ? `${printable(repository.name)} is being fetched; what it proposes is known once that is done.`
+          : `${printable(repository.name)} proposes nothing: service skills repositories sync looks whether it has changed.`,
       );
     requireRead(proposal, commit);
     if (!yes && commit === undefined) {
@@ -133,7 +139,9 @@ export async function removeRepository(
     const params = { path: { repository_id } };
     const { response } = await client.GET('/api/v1/skills/repositories/{repository_id}', { params });
     const header = { 'If-Match': response.headers.get('ETag') ?? '' };
-    await client.DELETE('/api/v1/skills/repositories/{repository_id}', { params: { ...params, header } });
+    await client
+      .DELETE('/api/v1/skills/repositories/{repository_id}', { params: { ...params, header } })
+      .catch(unless(404));
     print(printable(`Removed ${name} (${repository_id})`));
   });
 }
@@ -179,6 +187,7 @@ async function show(
   const proposal = await proposalOf(client, repository);
   const used = applied_commit === null ? 'nothing of it is used' : `${short(applied_commit)} is used`;
   if (state === 'failed') notice(`${name}: the last sync failed: ${error ?? ''}`);
+  if (state === 'syncing') return print(printable(`${name} (${url}): it is being fetched, ${used}`));
   if (proposal === null) return print(printable(`${name} (${url}): nothing new, ${used}`));
   print(printable(`${name} at ${short(proposal.commit)}; ${used}`));
   print(describeProposal(proposal));

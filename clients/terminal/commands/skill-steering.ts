@@ -3,6 +3,7 @@ import type { SkillScope } from '@service/client/api';
 import { askYesNo, canAsk } from '../ask.ts';
 import { withService } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { unless } from '../lost-answers.ts';
 import { notice, print, printable } from '../output.ts';
 import { findAddedSkill, findSkill } from '../skill-names.ts';
 import { forWhom } from './skill-making.ts';
@@ -49,7 +50,7 @@ export async function removeSkill(
     const params = { path: { skill_id } };
     const { response } = await client.GET('/api/v1/skills/{skill_id}', { params });
     const header = { 'If-Match': response.headers.get('ETag') ?? '' };
-    await client.DELETE('/api/v1/skills/{skill_id}', { params: { ...params, header } });
+    await client.DELETE('/api/v1/skills/{skill_id}', { params: { ...params, header } }).catch(unless(404));
     print(printable(`Removed ${name} (${skill_id})`));
   });
 }

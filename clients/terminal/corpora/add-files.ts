@@ -1,5 +1,4 @@
 /** Brings files into a corpus: what is new or has changed is uploaded and read, and takes the place of what was there. */
-import { randomUUID } from 'node:crypto';
 import { constants, openAsBlob, rmSync } from 'node:fs';
 import { copyFile, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceClient } from '@service/client';
 import type { Corpus, IngestionItem, IngestionJobWithItems } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
+import { keyed } from '../lost-answers.ts';
 import type { Progress } from '../run/progress.ts';
 import {
   type FileMarks,
@@ -173,7 +173,7 @@ async function upload(
   const body = { workspace_id, filename, purpose: 'knowledge' as const, metadata, file: filename };
   const bodySerializer = (sent: Record<string, unknown>) => formOf(sent, blob);
   // The same file, where the answer is lost and it is sent again.
-  const params = { header: { 'Idempotency-Key': randomUUID() } };
+  const params = { header: keyed() };
   const { data } = await client.POST('/api/v1/files', { params, body, bodySerializer, signal });
   return data.id;
 }
@@ -202,7 +202,7 @@ async function begin(
   uploads: readonly Upload[],
   signal: AbortSignal,
 ): Promise<IngestionJobWithItems> {
-  const params = { path: { corpus_id: corpus.id } };
+  const params = { path: { corpus_id: corpus.id }, header: keyed() };
   const body = { file_ids: uploads.map(({ fileId }) => fileId) };
   return (await client.POST('/api/v1/corpora/{corpus_id}/documents', { params, body, signal })).data;
 }

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { ServiceClient } from '@service/client';
 import type { Corpus, Document, StoredFile } from '@service/client/api';
-import { ServiceError } from '@service/client/errors';
 import { paginate } from '@service/client/pagination';
+import { unless } from '../lost-answers.ts';
 import { counted, notice } from '../output.ts';
 import type { LocalFile } from './local-files.ts';
 
@@ -96,13 +96,6 @@ export async function forgetDocument(client: ServiceClient, { corpus_id, id }: D
 /** Deletes the copy of a file that nothing is made from any more; one that another corpus needs stays. */
 export async function forgetFile(client: ServiceClient, file_id: string): Promise<void> {
   await client.DELETE('/api/v1/files/{file_id}', { params: { path: { file_id } } }).catch(unless(404, 409));
-}
-
-/** What is to go may be gone by now: somebody else has deleted it, or the answer to that was lost. */
-function unless(...statuses: readonly number[]): (error: unknown) => void {
-  return (error) => {
-    if (!(error instanceof ServiceError && statuses.includes(error.status))) throw error;
-  };
 }
 
 /** Deletes files of no document; those that cannot be are named, since nobody would find them. */

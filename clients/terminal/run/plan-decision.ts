@@ -1,8 +1,8 @@
 /** Lets the person at the terminal decide about the plan that a run has just written. */
-import { randomUUID } from 'node:crypto';
 import type { ServiceClient } from '@service/client';
 import type { Plan, PlanApproval, QueryRequest } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
+import { keyed } from '../lost-answers.ts';
 import { notice, paint, printable } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
 import type { Beginning } from './watch-run.ts';
@@ -75,7 +75,7 @@ async function approve(
     ...(yolo ? { permission_mode: 'bypass' } : chosen),
   };
   // A lost answer is asked for again, and a second approval would be refused.
-  const params = { path: { plan_id: id }, header: { 'Idempotency-Key': randomUUID() } };
+  const params = { path: { plan_id: id }, header: keyed() };
   const { data } = await client.POST('/api/v1/plans/{plan_id}/approve', { params, body });
   say(tone('green', '  → approved'));
   return { runId: data.id };
