@@ -40,6 +40,10 @@ test('a joiner that joins nothing hides nothing either, and none is left in what
   expect(printable('می\u200cخواهم 👩\u200d💻', { exact: true })).toBe(
     String.raw`می\u{200c}خواهم 👩\u{200d}💻`,
   );
+  // Where it makes an emoji of what stands before it, it is seen; anywhere else many of them could spell something.
+  expect(printable('❤\ufe0f 1\ufe0f\u20e3 👍🏽\ufe0f a\ufe0f\ufe0f1\ufe0f', { exact: true })).toBe(
+    `❤\ufe0f 1\ufe0f\u20e3 👍🏽\ufe0f a\\u{fe0f}\\u{fe0f}1\\u{fe0f}`,
+  );
 });
 
 test('wide letters and emoji count as two cells, and marks upon letters as none', () => {

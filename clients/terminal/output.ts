@@ -101,12 +101,20 @@ export function notice(text: string): void {
  * person allows or trusts, not even the joiners that a language needs are left unseen.
  */
 export function printable(text: string, { lines = false, exact = false } = {}): string {
-  return text.replaceAll(exact ? unseen : hiding, (character) => {
-    // Emoji are commonly written with this selector; it hides nothing.
-    if (character === '\u{fe0f}') return character;
+  return text.replaceAll(exact ? unseen : hiding, (character, at: number) => {
+    // Emoji are commonly written with this selector, where it hides nothing.
+    if (character === '\u{fe0f}' && !(exact && hidesThere(text, at))) return character;
     if (lines && (character === '\n' || character === '\t')) return character;
     return escapeOf(character);
   });
+}
+
+/** Whether the selector that stands there is of no emoji and of no key with a digit: many of them can spell something. */
+function hidesThere(text: string, at: number): boolean {
+  const isKey = text[at + 1] === '\u{20e3}';
+  return (
+    !isKey && !/\p{Extended_Pictographic}\p{Emoji_Modifier}?$/u.test(text.slice(Math.max(0, at - 4), at))
+  );
 }
 
 /** Text of many lines that others wrote, for a terminal. */

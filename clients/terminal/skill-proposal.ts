@@ -18,6 +18,11 @@ function lookOf(change: string): readonly [string, Style] {
   return knownIn(looks, change) ?? ['?', 'yellow'];
 }
 
+/** Whoever reads it decides by it what models are to be told. */
+function exact(text: string, { lines = false } = {}): string {
+  return printable(text, { lines, exact: true });
+}
+
 /** Each skill that would change with the differences of its files, and what is left out. */
 export function describeProposal({ skills, skipped }: SkillRepositoryProposal): string {
   const unchanged = skills.filter(({ change }) => change === 'unchanged').length;
@@ -30,9 +35,9 @@ export function describeProposal({ skills, skipped }: SkillRepositoryProposal): 
 
 function linesOf({ name, change, description, errors, files }: ProposedSkill): string[] {
   const [sign, style] = lookOf(change);
-  const about = description === null ? '' : `  ${printable(description)}`;
+  const about = description === null ? '' : `  ${exact(description)}`;
   return [
-    `${paint(style, `${sign} ${printable(name)}`)} ${change === 'invalid' ? 'is invalid, and left out' : printable(change)}`,
+    `${paint(style, `${sign} ${exact(name)}`)} ${change === 'invalid' ? 'is invalid, and left out' : exact(change)}`,
     ...(change === 'removed' || about === '' ? [] : [about]),
     ...errors.map((fault) => `  ${paint('red', 'error:')} ${sentenceOf(fault)}`),
     ...files.flatMap(linesOfFile),
@@ -42,14 +47,14 @@ function linesOf({ name, change, description, errors, files }: ProposedSkill): s
 function linesOfFile({ path, change, size, executable, diff }: ProposedFile): string[] {
   const [sign, style] = lookOf(change);
   const facts = [
-    ...(size === null ? [] : [printable(`${size} bytes`)]),
+    ...(size === null ? [] : [exact(`${size} bytes`)]),
     ...(executable ? ['a program'] : []),
   ].join(', ');
   // The first two lines name the file once more.
   const changes = diff?.trimEnd().split('\n').slice(2) ?? [];
   return [
-    `  ${paint(style, `${sign} ${printable(path)}`)}  ${facts}`.trimEnd(),
-    ...changes.map((line) => `    ${painted(printable(line, { lines: true }))}`),
+    `  ${paint(style, `${sign} ${exact(path)}`)}  ${facts}`.trimEnd(),
+    ...changes.map((line) => `    ${painted(exact(line, { lines: true }))}`),
   ];
 }
 
@@ -61,5 +66,5 @@ function painted(line: string): string {
 
 function sentenceOf({ path, line, message }: SkillFault): string {
   const place = path === null ? '' : `${path}${line === null ? '' : `:${line}`}: `;
-  return printable(`${place}${message}`);
+  return exact(`${place}${message}`);
 }

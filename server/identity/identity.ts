@@ -49,6 +49,7 @@ export {
   beginRotation,
   endRotation,
   followMasterKey,
+  holdsMasterKey,
   loadMasterKey,
   type MasterKey,
 } from './master-key.ts';

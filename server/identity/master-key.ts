@@ -41,16 +41,27 @@ async function existing(path: string): Promise<{ keys: readonly Buffer[]; path: 
   return { keys: keysIn(await readPrivate(path), path), path: resolve(path) };
 }
 
-/** One key a line. */
 function keysIn(text: string, path: string): readonly Buffer[] {
-  const lines = text.trim().split(/\s*\n\s*/);
-  const keys = lines.map((line) => Buffer.from(line, 'base64'));
-  const sound = keys.every((key, at) => key.length === keyBytes && key.toString('base64') === lines[at]);
-  if (!sound || keys.length > 2)
+  if (!holdsMasterKey(text))
     throw new Error(
       `${path} does not hold a master key: ${keyBytes} bytes in base64, as "${recipe}" writes them.`,
     );
-  return keys;
+  return linesIn(text).map((line) => Buffer.from(line, 'base64'));
+}
+
+/** One key a line; two while it is changed for another one. */
+export function holdsMasterKey(text: string): boolean {
+  const lines = linesIn(text);
+  return lines.length <= 2 && lines.every(isKey);
+}
+
+function isKey(line: string): boolean {
+  const key = Buffer.from(line, 'base64');
+  return key.length === keyBytes && key.toString('base64') === line;
+}
+
+function linesIn(text: string): readonly string[] {
+  return text.trim().split(/\s*\n\s*/);
 }
 
 /**

@@ -8,6 +8,7 @@ import { readServerSettings } from '../server-settings/server-settings.ts';
 import { type Anchor, anchorFile, examineSqlite, readAnchors, type SchemaVersions } from '../store/store.ts';
 import { type Installation, openInstallation, sqliteFileOf } from './installation.ts';
 
+export { holdsMasterKey } from '../identity/identity.ts';
 export {
   backupCommand,
   createBackup,

@@ -32,6 +32,14 @@ async function report(key: string, change: SettingChange): Promise<void> {
     return notice(
       `${displayPath(change.file, process.stderr)} is not trusted: this does not count until you run: service trust`,
     );
+  const without = ignoredWithin(change);
+  if (without.length > 0) {
+    const { pointerToKey } = await import('../../../server/config/config.ts');
+    const names = without.map((section) => printable(pointerToKey(section))).join(' and ');
+    notice(
+      `${displayPath(change.file, process.stderr)} is not trusted: ${names} in it ${without.length === 1 ? 'does' : 'do'} not count until you run: service trust`,
+    );
+  }
   const { explainSetting, loadSettings, SettingsError } = await import('../../../server/config/config.ts');
   try {
     const { origin } = explainSetting(await loadSettings(await currentPlaces()), key);
@@ -63,6 +71,11 @@ async function printChange({
 /** Whether the change has no effect until the file is trusted. */
 function isIgnored({ pointer, ignored }: SettingChange): boolean {
   return ignored.some((section) => pointer === section || pointer.startsWith(`${section}/`));
+}
+
+/** What of the change has no effect until then, where the rest of it has. */
+function ignoredWithin({ pointer, ignored }: SettingChange): readonly string[] {
+  return ignored.filter((section) => section.startsWith(`${pointer}/`));
 }
 
 /** Another file says what counts: a nearer one, or, where this one says nothing any more, a farther one. */

@@ -263,6 +263,15 @@ test('set says what must be trusted before it counts, and hides the secret that 
   );
 });
 
+test('set says which part of what it wrote must be trusted, where the rest counts', async () => {
+  const { project, service } = testHome();
+  const value = '{"context_paths": ["NOTES.md"], "debug": true}';
+  const { stderr } = await service(['config', 'set', 'options', value]);
+  expect(stderr).toBe(
+    `service: ${project}/.service/service.json is not trusted: options.context_paths in it does not count until you run: service trust\n`,
+  );
+});
+
 test('set refuses what the file may not say, and changes nothing', async () => {
   const { service, write } = testHome();
   const file = write('project/.service/service.json', '{}');

@@ -357,6 +357,14 @@ const cases: readonly Case[] = [
     (home) => void privately(home, 'master.key', 'not a key'),
   ],
   [
+    'a master key that has lost its end',
+    'master key',
+    'problem',
+    /holds no master key/,
+    /Put back a copy/,
+    (home) => void privately(home, 'master.key', masterKey.replace('=', '')),
+  ],
+  [
     'a data directory that is a file',
     'data directory',
     'problem',

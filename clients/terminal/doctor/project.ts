@@ -148,12 +148,10 @@ export async function examineMasterKey({ places }: Scene): Promise<Finding[]> {
         remedy: `Run: chmod 600 '${file}'`,
       },
     ];
-  const text = await readFile(file, 'utf8').then(
-    (content) => content.trim(),
-    () => null, // told below as what it means
-  );
-  const whole = text !== null && Buffer.from(text, 'base64').length === 32;
-  if (whole) return [{ level: 'ok', message: `${file} is yours alone.` }];
+  // That it cannot be read is told below.
+  const text = await readFile(file, 'utf8').catch(() => null);
+  const { holdsMasterKey } = await import('../../../server/maintenance/maintenance.ts');
+  if (text !== null && holdsMasterKey(text)) return [{ level: 'ok', message: `${file} is yours alone.` }];
   const message = `${file} ${text === null ? 'cannot be read' : 'holds no master key'}.`;
   const remedy =
     'Put back a copy. Without one, remove it: a new one is made, and what the old one sealed is lost.';
