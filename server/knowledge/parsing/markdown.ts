@@ -51,12 +51,21 @@ function isBlank(line: Line | undefined): boolean {
   return line === undefined || line.text.trim() === '';
 }
 
-const numberSigns = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$/;
+const numberSigns = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
+
+/** Signs at the end of a heading, behind a blank, are none of its words. */
+function withoutSigns(words: string): string {
+  const trimmed = words.trimEnd();
+  let end = trimmed.length;
+  while (trimmed[end - 1] === '#') end -= 1;
+  return end === 0 || ' \t'.includes(trimmed.charAt(end - 1)) ? trimmed.slice(0, end) : trimmed;
+}
 
 function headingAt(lines: readonly Line[], at: number): Found | null {
   const line = lines[at];
   const [, signs, words = ''] = line?.text.match(numberSigns) ?? [];
-  if (line && signs !== undefined) return { block: heading(line, line, signs.length, words), next: at + 1 };
+  if (line && signs !== undefined)
+    return { block: heading(line, line, signs.length, withoutSigns(words)), next: at + 1 };
   const rule = lines[at + 1];
   // A line that is underlined: whatever else it might begin is told by its first characters.
   if (line && rule && /^ {0,3}(=+|-{2,})[ \t]*$/.test(rule.text) && /^ {0,3}[^\s>*+|`~-]/.test(line.text))
@@ -83,7 +92,8 @@ function fenceAt(lines: readonly Line[], at: number): Found | null {
 
 /** A table where its second line is a rule; else a paragraph, up to what begins something else. */
 function textAt(lines: readonly Line[], at: number): Found {
-  const isTable = /^[ \t|:-]*-[ \t|:-]*$/.test(lines[at + 1]?.text ?? '') && lines[at]?.text.includes('|');
+  const rule = lines[at + 1]?.text ?? '';
+  const isTable = /^[ \t|:-]+$/.test(rule) && rule.includes('-') && lines[at]?.text.includes('|');
   let last = at;
   while (!endsAt(lines, last + 1)) last += 1;
   return { block: { ...span(lines, at, last), kind: isTable ? 'table' : 'paragraph' }, next: last + 1 };

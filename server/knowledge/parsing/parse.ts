@@ -25,7 +25,9 @@ export async function parse(bytes: Uint8Array, claims: DocumentClaims): Promise<
 
 async function parsedBy(bytes: Uint8Array, claims: DocumentClaims): Promise<ParsedDocument> {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 1024));
-  if (head.includes('%PDF-')) return parsePdf(bytes);
+  // Readers of PDF allow for something before its mark; a text may have a word about it there.
+  const pdfMark = head.indexOf('%PDF-');
+  if (pdfMark === 0 || (pdfMark > 0 && !isUtf8(bytes))) return parsePdf(bytes);
   if (head.subarray(0, 4).equals(zipMark)) return parseOffice(bytes);
   if (head.subarray(0, 8).equals(compoundMark)) throw refusedCompound(bytes);
   return parseText(textOf(bytes, claims), claims.name);

@@ -84,6 +84,29 @@ test('a spreadsheet is read sheet by sheet: numbers, dates, text in its column',
   );
 });
 
+test('what a spreadsheet shows as a time that has passed is none of its dates, nor is a width or a filling', async () => {
+  const parts = unzipSync(makeSpreadsheet([{ title: 'Work', paragraphs: [] }]));
+  const patterns = ['[h]:mm', '[mm]:ss', '#,##0.00\\ _D_M_-*d', '"Day" 0', 'yyyy\\-mm'];
+  const formats = patterns.map(
+    (one, at) => `<numFmt numFmtId="${170 + at}" formatCode="${one.replaceAll('"', '&quot;')}"/>`,
+  );
+  const styles = [46, 170, 171, 172, 173, 174].map((id) => `<xf numFmtId="${id}"/>`);
+  const cells = [1.75, 38.5 / 24, -0.5, 1234.5, 7, 46_000].map(
+    (value, at) => `<c s="${at}"><v>${value}</v></c>`,
+  );
+  const bytes = zipSync({
+    ...parts,
+    'xl/styles.xml': Buffer.from(
+      `<styleSheet><numFmts>${formats.join('')}</numFmts><cellXfs>${styles.join('')}</cellXfs></styleSheet>`,
+    ),
+    'xl/worksheets/sheet1.xml': Buffer.from(
+      `<worksheet><sheetData><row>${cells.join('')}</row></sheetData></worksheet>`,
+    ),
+  });
+  const { document } = await read(bytes, 'x.xlsx');
+  expect(document.text).toBe('Work\n\n42:00:00 | 38:30:00 | -12:00:00 | 1234.5 | 7 | 2025-12-09');
+});
+
 test('a spreadsheet that began on a Mac has its dates in their years', async () => {
   const parts = unzipSync(makeSpreadsheet(sections));
   const workbook = Buffer.from(parts['xl/workbook.xml'] ?? '').toString();
@@ -132,6 +155,46 @@ test('tables, lists and deleted words of a DOCX', async () => {
   expect(document.blocks.map(({ kind }) => kind)).toEqual(['table', 'paragraph', 'paragraph']);
 });
 
+test('of words that were moved the last place counts, and a text box leaves the paragraph around it whole', async () => {
+  const run = (text: string) => `<w:r><w:t>${text}</w:t></w:r>`;
+  const moved = `<w:p><w:moveFrom>${run('moved')}</w:moveFrom>${run('stays')}</w:p><w:p><w:moveTo>${run('moved')}</w:moveTo></w:p>`;
+  const paper = '<w:p><w:r><w:t>A4</w:t><w:noBreakHyphen/><w:t>page</w:t></w:r></w:p>';
+  const box = `<w:r><w:txbxContent><w:p>${run('In a box')}</w:p></w:txbxContent></w:r>`;
+  const heading = `<w:p><w:pPr><w:outlineLvl w:val="0"/></w:pPr>${run('Chapter ')}${box}${run('two')}</w:p>`;
+  const { document } = await read(makeWord([], moved + paper + heading), 'x.docx');
+  expect(document.text).toBe('stays\n\nmoved\n\nA4-page\n\nIn a box\n\nChapter two');
+  expect(document.blocks.at(-1)).toMatchObject({ kind: 'heading', title: 'Chapter two' });
+});
+
+test('a text that has a word about PDF at its head is no PDF', async () => {
+  const { document } = await read('# Files\n\nA PDF begins with `%PDF-1.7`.\n', 'files.md');
+  expect(document.blocks.map(({ kind }) => kind)).toEqual(['heading', 'paragraph']);
+  const late = Buffer.concat([Buffer.from([0xff, 0x0a]), makePdf(sections)]);
+  expect((await read(late, 'x.bin')).document.text).toContain('Travel');
+});
+
+test.each([
+  ['blanks, as plain text', 'x.txt', `a\n${' '.repeat(1_000_000)}\nb`, 2],
+  ['blanks in a line, as Markdown', 'x.md', `# a${' '.repeat(1_000_000)}b`, 1],
+  ['dashes under a line, as Markdown', 'x.md', `a | b\n${'-'.repeat(1_000_000)}x`, 1],
+])('a million %s cost no more than their length', async (_, name, text, blocks) => {
+  expect((await read(text, name)).document.blocks).toHaveLength(blocks);
+});
+
+test.each([
+  ['# One', 'One'],
+  ['## Two ##', 'Two'],
+  ['# C#', 'C#'],
+  ['# #', ''],
+  ['###', ''],
+  ['#\tTabs\t#\t', 'Tabs'],
+])('%j is a heading of Markdown, %j', async (line, title) => {
+  expect((await read(`${line}\n\nText.`, 'x.md')).document.blocks[0]).toMatchObject({
+    kind: 'heading',
+    title,
+  });
+});
+
 test('rows of a table with cells that are empty stay rows, and take no time', async () => {
   const rows = [
     ['North', 'Ulm', '12'],
@@ -177,14 +240,27 @@ test.skipIf(process.platform !== 'linux').each(['SIGTERM', 'SIGINT', 'SIGHUP'] a
   },
 );
 
-/** The processes of this one that read documents, with what they have computed. */
-async function readers(): Promise<Map<number, number>> {
+test.skipIf(process.platform !== 'linux')(
+  'a reader ends with its server, also in the middle of a document that keeps it busy',
+  async () => {
+    const server = execFile(process.execPath, ['--input-type=module', '-e', endless]);
+    const busy = async () => [...(await readers(server.pid))].find(([, cpuMs]) => cpuMs > 500)?.[0];
+    await expect.poll(busy, { timeout: 20_000, interval: 20 }).toBeDefined();
+    const reader = (await busy()) ?? 0;
+    server.kill('SIGKILL');
+    const hasEnded = () => processStat(reader)?.ended ?? true;
+    await expect.poll(hasEnded, { timeout: 8000, interval: 100 }).toBe(true);
+  },
+);
+
+/** The processes of a server, this one if none is named, that read documents, with what they have computed. */
+async function readers(server = process.pid): Promise<Map<number, number>> {
   const all = (await readdir('/proc')).map(Number).filter((pid) => pid > 0);
   const found = await Promise.all(
     all.map(async (pid): Promise<[number, number][]> => {
       const words = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
       const use = processStat(pid);
-      return words.includes('parsing-process') && use?.parent === process.pid ? [[pid, use.cpuMs]] : [];
+      return words.includes('parsing-process') && use?.parent === server ? [[pid, use.cpuMs]] : [];
     }),
   );
   return new Map(found.flat());
@@ -434,6 +510,21 @@ test('what waits for what never comes is stopped by the clock', async () => {
   });
 });
 
+test('what nobody wants any more does not wait for bytes that do not come', async () => {
+  const asked = Promise.withResolvers<void>();
+  const silent = async function* (): AsyncGenerator<Uint8Array> {
+    asked.resolve();
+    await new Promise(() => undefined);
+    yield Buffer.from('never');
+  };
+  const unwanted = new AbortController();
+  const reading = parsers.parse('org', silent(), { name: 'x.md', charset: null }, chunking, unwanted.signal);
+  await asked.promise;
+  unwanted.abort(new Error('It was cancelled.'));
+  await expect(reading).rejects.toThrow('It was cancelled.');
+  expect((await read('# Next', 'x.md')).chunks).toHaveLength(1);
+});
+
 test('what nobody wants any more is stopped in its middle, and waits for nobody', async () => {
   const reason = new Error('It was cancelled.');
   const sent = Promise.withResolvers<void>();
@@ -458,6 +549,17 @@ test('what nobody wants any more is stopped in its middle, and waits for nobody'
   // By another process: that one is in no state to go on.
   expect((await read('# Next', 'x.md')).chunks).toHaveLength(1);
 });
+
+/** A server that reads what keeps a reader busy for a quarter of a minute. */
+const endless = `
+  import { createLog } from ${JSON.stringify(join(import.meta.dirname, '../../log.ts'))};
+  import { createParsers } from ${JSON.stringify(join(import.meta.dirname, 'parsers.ts'))};
+  import { makePdf } from ${JSON.stringify(join(import.meta.dirname, 'test-documents.ts'))};
+  const page = { title: 'x', paragraphs: Array(60).fill('Many words that stand in a line of a page. '.repeat(2)) };
+  setInterval(() => undefined, 1000);
+  await createParsers({ processes: 1, log: createLog('silent') })
+    .parse('org', [makePdf(Array(3000).fill(page))], { name: 'x.pdf', charset: null }, null, AbortSignal.timeout(60_000));
+`;
 
 /** In a process that may have few files open: it reads a document with none left, and again with some. */
 const starved = `

@@ -180,11 +180,12 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
   };
 }
 
-/** It inherits no secret, writes no file, and starts nothing; the server goes before it. */
+/** It inherits no secret, writes no file, and starts no program; the server goes before it. */
 function start({ heapMegabytes }: ParsingLimits): ChildProcess {
-  const child = fork(program, {
+  const permissions = ['--permission', '--allow-fs-read=*', '--allow-worker'];
+  const child = fork(program, [String(process.pid)], {
     env: {},
-    execArgv: [`--max-old-space-size=${heapMegabytes}`, '--permission', '--allow-fs-read=*', '--no-warnings'],
+    execArgv: [`--max-old-space-size=${heapMegabytes}`, ...permissions, '--no-warnings'],
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   });
@@ -230,15 +231,22 @@ async function asked(
   signal.addEventListener('abort', aborted);
   const watch = watchUse(child, limits, () => child.kill('SIGKILL'), tooLong);
   let timer: NodeJS.Timeout | undefined;
+  const source = requests[Symbol.asyncIterator]();
   try {
-    for await (const request of requests) {
-      signal.throwIfAborted();
-      await Promise.race([send(child, request), promise]);
+    signal.throwIfAborted();
+    for (;;) {
+      // Where its bytes come from may be silent for long: nobody waits for it who is not wanted, or has lost the process.
+      const next = await Promise.race([source.next(), promise]);
+      if ('kind' in next) return next;
+      if (next.done) break;
+      await Promise.race([send(child, next.value), promise]);
     }
     const clockMs = process.platform === 'linux' ? limits.clockMs : limits.timeMs;
     timer = setTimeout(tooLong, clockMs, clockMs);
     return await promise;
   } finally {
+    // Of what is given up nothing is heard any more, however it ends.
+    source.return?.().catch(() => undefined);
     clearTimeout(timer);
     clearInterval(watch);
     child.off('message', answered);

@@ -1,4 +1,6 @@
 /** A process that reads documents for the server: what hangs or takes too much memory in here is killed, and nothing else. */
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { chunk } from '../chunking/chunking.ts';
 import { parse } from './parse.ts';
 import { ParseFailure } from './parse-failure.ts';
@@ -6,6 +8,9 @@ import type { ParsingAnswer, ParsingRequest } from './parsing-messages.ts';
 
 // What ends the server reaches its whole group, or all that a unit of systemd has; what is being read is still waited for.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);
+
+// By what it was started from: who has died before this is read is not the parent any more.
+new Worker(join(import.meta.dirname, 'parsing-watch.ts'), { workerData: Number(process.argv[2]) }).unref();
 
 let pieces: Uint8Array[] = [];
 

@@ -10,14 +10,14 @@ const mediaType = 'application/vnd.openxmlformats-officedocument.spreadsheetml.s
 export function parseSpreadsheet(archive: Archive): ParsedDocument {
   const builder = textBuilder();
   const strings = sharedStrings(archive.read('xl/sharedStrings.xml'));
-  const dates = dateStyles(archive.read('xl/styles.xml'));
+  const times = timeStyles(archive.read('xl/styles.xml'));
   const { sheets, dayZero } = workbookOf(archive);
   for (const { name, path } of sheets) {
     const source = archive.read(path);
     if (source === null) continue;
     builder.heading(1, name);
     const rows = tables(builder);
-    readRows(source, { strings, dates, dayZero }, (row) => rows.add(rowText(row)));
+    readRows(source, { strings, times, dayZero }, (row) => rows.add(rowText(row)));
     rows.end();
   }
   return builder.build(mediaType);
@@ -69,10 +69,13 @@ function sharedStrings(source: string | null): string[] {
   return strings;
 }
 
-/** The cell styles that show a date. */
-function dateStyles(source: string | null): ReadonlySet<number> {
+/** What the number in a cell counts: days since the first one, or days that have passed. */
+type Time = 'date' | 'duration';
+
+/** The cell styles that show a time. */
+function timeStyles(source: string | null): ReadonlyMap<number, Time> {
   const custom = new Map<number, string>();
-  const found = new Set<number>();
+  const found = new Map<number, Time>();
   let inCells = false;
   let index = 0;
   readXml(source ?? '', {
@@ -80,7 +83,8 @@ function dateStyles(source: string | null): ReadonlySet<number> {
       if (local(name) === 'numFmt') custom.set(Number(numFmtId), formatCode ?? '');
       else if (local(name) === 'cellXfs') inCells = true;
       else if (local(name) === 'xf' && inCells) {
-        if (isDate(Number(numFmtId), custom)) found.add(index);
+        const time = timeOf(Number(numFmtId), custom);
+        if (time) found.set(index, time);
         index += 1;
       }
     },
@@ -91,15 +95,21 @@ function dateStyles(source: string | null): ReadonlySet<number> {
   return found;
 }
 
-/** 14 to 22 and 45 to 47 are built in; what is quoted or in brackets is no part of the pattern. */
-function isDate(id: number, custom: ReadonlyMap<number, string>): boolean {
-  if ((id >= 14 && id <= 22) || (id >= 45 && id <= 47)) return true;
-  return /[dmyhs]/i.test((custom.get(id) ?? '').replaceAll(/"[^"]*"|\[[^\]]*\]|\\./g, ''));
+/**
+ * 14 to 22 and 45 to 47 are built in. What is quoted, and what tells of a width or a filling, is no part of the pattern, and
+ * in brackets only the unit that counts on past its end.
+ */
+function timeOf(id: number, custom: ReadonlyMap<number, string>): Time | null {
+  if (id === 46) return 'duration';
+  if ((id >= 14 && id <= 22) || id === 45 || id === 47) return 'date';
+  const pattern = (custom.get(id) ?? '').replaceAll(/"[^"]*"|[\\_*]./g, '');
+  if (/\[(h+|m+|s+)\]/i.test(pattern)) return 'duration';
+  return /[dmyhs]/i.test(pattern.replaceAll(/\[[^\]]*\]/g, '')) ? 'date' : null;
 }
 
 interface CellTerms {
   readonly strings: readonly string[];
-  readonly dates: ReadonlySet<number>;
+  readonly times: ReadonlyMap<number, Time>;
   readonly dayZero: number;
 }
 
@@ -144,12 +154,23 @@ function shownOf(
   words: string,
   type: string | undefined,
   style: number,
-  { strings, dates, dayZero }: CellTerms,
+  { strings, times, dayZero }: CellTerms,
 ): string {
   if (type === 's') return strings[Number(words)] ?? '';
   if (type === 'b') return words === '1' ? 'TRUE' : 'FALSE';
-  if (type === undefined || type === 'n') return dates.has(style) ? dateOf(words, dayZero) : words;
-  return words;
+  if (type !== undefined && type !== 'n') return words;
+  const time = times.get(style);
+  if (time === undefined) return words;
+  return time === 'date' ? dateOf(words, dayZero) : durationOf(words);
+}
+
+/** Hours, however many, with their minutes and seconds. */
+function durationOf(words: string): string {
+  const seconds = Math.round(Number(words) * 86_400);
+  if (words === '' || !Number.isSafeInteger(seconds)) return words;
+  const parts = [Math.floor(Math.abs(seconds) / 60) % 60, Math.abs(seconds) % 60];
+  const hours = `${seconds < 0 ? '-' : ''}${Math.floor(Math.abs(seconds) / 3600)}`;
+  return [hours, ...parts.map((part) => String(part).padStart(2, '0'))].join(':');
 }
 
 function dateOf(words: string, dayZero: number): string {

@@ -14,6 +14,8 @@ export function parseWord(archive: Archive): ParsedDocument {
   let style: string | null = null;
   let level: number | null = null;
   let isListItem = false;
+  /** A text box stands in the middle of a paragraph, and has some of its own. */
+  const around: { words: string; style: string | null; level: number | null; isListItem: boolean }[] = [];
   let inText = false;
   let table = 0;
   const rows = tables(builder);
@@ -28,20 +30,22 @@ export function parseWord(archive: Archive): ParsedDocument {
     else if (level !== null || (style !== null && levels.has(style)))
       builder.heading(level ?? levels.get(style ?? '') ?? 1, text);
     else builder.add('paragraph', isListItem && text !== '' ? `- ${text}` : words);
-    words = '';
+    ({ words, style, level, isListItem } = around.pop() ?? { words: '', style, level, isListItem });
   };
 
   readXml(archive.read('word/document.xml') ?? '', {
     open(name, attributes) {
       if (hiding.has(name)) hidden += 1;
       if (name === 'w:p') {
-        [style, level, isListItem] = [null, null, false];
+        around.push({ words, style, level, isListItem });
+        [words, style, level, isListItem] = ['', null, null, false];
       } else if (name === 'w:pStyle') style = attributes['w:val'] ?? null;
       else if (name === 'w:outlineLvl') level = levelOf(attributes['w:val']);
       else if (name === 'w:numPr') isListItem = true;
       else if (name === 'w:t') inText = true;
       else if (name === 'w:tab') words += '\t';
       else if (name === 'w:br' || name === 'w:cr') words += '\n';
+      else if (name === 'w:noBreakHyphen' && hidden === 0) words += '-';
       else if (name === 'w:tbl') table += 1;
     },
     text(data) {
@@ -75,7 +79,7 @@ function withoutBars(cell: string): string {
   return cell.slice(0, end);
 }
 
-const hiding = new Set(['w:del', 'mc:Fallback']);
+const hiding = new Set(['w:del', 'w:moveFrom', 'mc:Fallback']);
 
 /** From 1; null for the text that stands in no outline. */
 function levelOf(value: string | undefined): number | null {
