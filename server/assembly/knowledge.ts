@@ -26,6 +26,12 @@ import { leaseOf } from './lease.ts';
 /** What an address may answer that a document is made from. */
 const documentLimits = { maxBytes: 32 * 1024 * 1024, headersMs: 20_000, totalMs: 60_000 };
 
+/** What is said of corpora without vectors beside others that have some. */
+const notEmbeddedYet = {
+  embedder: null,
+  reason: 'the embedder has not embedded these documents yet; index their corpora anew.',
+};
+
 /** The parts that runs find passages and memories by; `runtime` is asked when a provider embeds or reranks, not before. */
 export function openSearches(
   { settings, log }: ServicesInput,
@@ -40,11 +46,17 @@ export function openSearches(
   });
   const passageSearch = createPassageSearch<Searcher>({
     index: store.passages,
-    embedder: async (searcher, { corpusIds }) => {
-      const made = await store.reindexings.embeddersOf(corpusIds);
-      const payer = searcherPays(store, searcher, corpusIds[0]);
+    embedders: async (searcher, { corpusIds: asked }) => {
+      const made = await store.reindexings.embeddersOf(asked);
+      const payer = searcherPays(store, searcher, asked[0]);
+      if ([...made.keys()].every((identity) => identity === null))
+        return [{ corpusIds: asked, atHand: await embedders.current(payer) }];
       // On its way to another embedder, a corpus is asked by the one whose vectors it has.
-      return made.length === 1 && made[0] ? embedders.named(made[0], payer) : embedders.current(payer);
+      const groups = [...made].map(async ([identity, corpusIds]) => ({
+        corpusIds,
+        atHand: identity === null ? notEmbeddedYet : await embedders.named(identity, payer),
+      }));
+      return await Promise.all(groups);
     },
     embeddingFailed: (error, level) => log[level]({ err: error }, 'a question could not be embedded'),
   });

@@ -134,7 +134,7 @@ async function searchOf(
   await writeInto(database, systemClock, id, documents, embedder.identity).finally(() => database.close());
   const passages = createPassageSearch<Reach>({
     index: store.passages,
-    embedder: async () => ({ embedder }),
+    embedders: async (_caller, { corpusIds }) => [{ corpusIds, atHand: { embedder } }],
     embeddingFailed(error) {
       throw error;
     },

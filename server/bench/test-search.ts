@@ -170,9 +170,10 @@ async function measureSize(
   const ask = (number: number, mode: SearchMode) =>
     createPassageSearch<Reach>({
       index: store.passages,
-      embedder: async () => {
+      embedders: async (_caller, { corpusIds }) => {
         const vector = vectorOf(-number, originals);
-        return { embedder: { identity, dimensions: vector.length, embed: async () => [vector] } };
+        const embedder = { identity, dimensions: vector.length, embed: async () => [vector] };
+        return [{ corpusIds, atHand: { embedder } }];
       },
       embeddingFailed(error) {
         throw error;

@@ -58,10 +58,13 @@ export type PassageSearch<Caller> = {
   search(caller: Caller, question: Question, signal: AbortSignal): Promise<CorpusSearchAnswer>;
 };
 
+/** Some of the corpora of a search, by whose embedder they are searched; no corpus stands in two of them. */
+export type EmbeddedCorpora = { readonly corpusIds: readonly string[]; readonly atHand: EmbedderAtHand };
+
 export type SearchParts<Caller> = {
   readonly index: PassageIndex<Caller>;
-  /** What has made the vectors there, or what makes them now. */
-  embedder(caller: Caller, place: SearchPlace): Promise<EmbedderAtHand>;
+  /** What has made the vectors there, or what makes them now; at least one. */
+  embedders(caller: Caller, place: SearchPlace): Promise<readonly EmbeddedCorpora[]>;
   /** Is told why an embedder has failed, which the caller is not, and how loud that is. */
   embeddingFailed(error: unknown, level: 'warn' | 'error'): void;
 };
@@ -72,17 +75,18 @@ const depth = 200;
 export function createPassageSearch<Caller>(parts: SearchParts<Caller>): PassageSearch<Caller> {
   return {
     async search(caller, question, signal) {
-      const asked = await vectorOf(parts, caller, question, signal);
-      const { words, vectors, mode, notice } = await rankings(parts.index, caller, question, asked);
+      const asked = await vectorsOf(parts, caller, question, signal);
+      const { words, vectors, mode, isAsked, notice } = await rankings(parts.index, caller, question, asked);
       const ranked = mode === 'hybrid' ? fused(words, vectors) : mode === 'vector' ? vectors : words;
       const read = (best: readonly RankedPassage[]) =>
         readHits(parts.index, caller, best, { words, vectors });
       const { reranker, topK } = question;
-      if (!reranker) return { data: await read(bestOf(ranked, question)), mode, notice };
+      // What scores of another kind were to be held against says nothing about these.
+      if (!reranker)
+        return { data: await read(isAsked ? bestOf(ranked, question) : ranked.slice(0, topK)), mode, notice };
       const hits = await read(ranked.slice(0, reranker.candidates));
       const reranked = await reranker.order(question.query, hits, textOf, signal);
       if (reranked.found) return { data: bestOf(reranked.found, question), mode, notice };
-      // What the model's scores were to be held against says nothing about these.
       const data = await read(ranked.slice(0, topK));
       return { data, mode, notice: notice === null ? reranked.notice : `${notice} ${reranked.notice}` };
     },
@@ -105,6 +109,8 @@ interface Rankings {
   readonly words: readonly RankedPassage[];
   readonly vectors: readonly RankedPassage[];
   readonly mode: SearchMode;
+  /** Whether scores are of the kind that was asked for. */
+  readonly isAsked: boolean;
   readonly notice: string | null;
 }
 
@@ -112,48 +118,90 @@ async function rankings<Caller>(
   index: PassageIndex<Caller>,
   caller: Caller,
   question: Question,
-  { vector, notice }: AskedVector,
+  { vectors: asked, notice }: AskedVectors,
 ): Promise<Rankings> {
+  const { mode } = question;
   const byWords = () => index.byWords(caller, question, question.query, depth);
-  if (!vector) return { words: await byWords(), vectors: [], mode: 'keyword', notice };
-  const [words, vectors] = await Promise.all([
-    question.mode === 'vector' ? [] : byWords(),
-    index.byVector(caller, question, vector, depth),
+  const alone = (words: readonly RankedPassage[], why: string | null): Rankings => ({
+    ...{ words, vectors: [], mode: 'keyword', isAsked: mode === 'keyword', notice: why },
+  });
+  if (asked.length === 0) return alone(await byWords(), notice);
+  const [words, ...byVector] = await Promise.all([
+    mode === 'vector' ? [] : byWords(),
+    ...asked.map(({ corpusIds, ...vector }) =>
+      index.byVector(caller, { ...question, corpusIds }, vector, depth),
+    ),
   ]);
-  if (vectors.length > 0) return { words, vectors, mode: question.mode, notice };
-  const found = question.mode === 'vector' ? await byWords() : words;
-  if (found.length === 0) return { words, vectors, mode: question.mode, notice };
-  return { words: found, vectors, mode: 'keyword', notice: noneYet };
+  const [vectors = [], ...others] = byVector.filter((ranking) => ranking.length > 0);
+  if (vectors.length > 0) {
+    const isAsked = mode === 'hybrid' || others.length === 0;
+    const told = isAsked ? notice : [notice, byRank].filter((said) => said !== null).join(' ');
+    return { words, vectors: inTurn(vectors, ...others), mode, isAsked, notice: told };
+  }
+  const found = mode === 'vector' ? await byWords() : words;
+  if (found.length === 0) return { words, vectors, mode, isAsked: true, notice };
+  return alone(found, noneYet);
+}
+
+/** Cosines of different embedders cannot be compared, ranks can: the first of each, then the second of each, and so on. */
+function inTurn(only: readonly RankedPassage[], ...others: readonly (readonly RankedPassage[])[]) {
+  if (others.length === 0) return only;
+  return [only, ...others]
+    .flatMap((ranking) => ranking.map(({ number }, index) => ({ number, score: ofRank(index) / ofRank(0) })))
+    .sort((left, right) => right.score - left.score);
 }
 
 const noneYet =
   'Searched by words alone: the embedder of today has not embedded these documents yet; index the corpus anew.';
 
+const byRank =
+  'Ranked by places instead of cosines: these corpora have vectors of several embedders, which cannot be compared.';
+
+/** The question as one embedder has it, and where that is compared. */
 interface AskedVector {
-  readonly vector: { readonly embedder: string; readonly vector: Float32Array } | null;
+  readonly corpusIds: readonly string[];
+  readonly embedder: string;
+  readonly vector: Float32Array;
+}
+
+interface AskedVectors {
+  readonly vectors: readonly AskedVector[];
   readonly notice: string | null;
 }
 
-async function vectorOf<Caller>(
-  { index, embedder, embeddingFailed }: SearchParts<Caller>,
+async function vectorsOf<Caller>(
+  { index, embedders, embeddingFailed }: SearchParts<Caller>,
   caller: Caller,
   question: Question,
   signal: AbortSignal,
-): Promise<AskedVector> {
+): Promise<AskedVectors> {
   const { query, mode } = question;
-  if (mode === 'keyword') return { vector: null, notice: null };
+  if (mode === 'keyword') return { vectors: [], notice: null };
   const off = await index.whyNoVectors();
-  if (off !== null) return { vector: null, notice: `Searched by words alone: ${off}` };
-  try {
-    const atHand = await embedder(caller, question);
-    if (!atHand.embedder) return { vector: null, notice: `Searched by words alone: ${atHand.reason}` };
-    return { vector: await embedded(atHand.embedder, query, signal), notice: null };
-  } catch (error) {
+  const byWordsAlone = (why: string): AskedVectors => ({
+    vectors: [],
+    notice: `Searched by words alone: ${why}`,
+  });
+  if (off !== null) return byWordsAlone(off);
+  const whyNot = (error: unknown): string => {
     signal.throwIfAborted();
     const { said, level } = embeddingFailure(error);
     if (level !== null) embeddingFailed(error, level);
-    const why = said ?? 'the embedder failed; try again in a moment.';
-    return { vector: null, notice: `Searched by words alone: ${why}` };
+    return said ?? 'the embedder failed; try again in a moment.';
+  };
+  const asked = async ({ corpusIds, atHand }: EmbeddedCorpora): Promise<AskedVector | string> => {
+    if (!atHand.embedder) return atHand.reason;
+    return { corpusIds, ...(await embedded(atHand.embedder, query, signal)) };
+  };
+  try {
+    const groups = await embedders(caller, question);
+    const answers = await Promise.all(groups.map((group) => asked(group).catch(whyNot)));
+    const vectors = answers.filter((answer) => typeof answer !== 'string');
+    const [why = null] = answers.filter((answer) => typeof answer === 'string');
+    if (vectors.length === 0 && why !== null) return byWordsAlone(why);
+    return { vectors, notice: why && `Some of these corpora are not searched by meaning: ${why}` };
+  } catch (error) {
+    return byWordsAlone(whyNot(error));
   }
 }
 
@@ -169,13 +217,18 @@ async function embedded(embedder: Embedder, query: string, signal: AbortSignal) 
  */
 const rankOffset = 60;
 
+/** What a rank counts; the best has the index 0. */
+function ofRank(index: number): number {
+  return 1 / (rankOffset + index + 1);
+}
+
 /** Reciprocal rank fusion: scores of words and of vectors cannot be compared, ranks can. Both count alike. */
 function fused(...rankings: readonly (readonly RankedPassage[])[]): RankedPassage[] {
-  const best = rankings.length / (rankOffset + 1);
+  const best = rankings.length * ofRank(0);
   const scores = new Map<number, number>();
   for (const ranking of rankings)
     for (const [index, { number }] of ranking.entries())
-      scores.set(number, (scores.get(number) ?? 0) + 1 / (rankOffset + index + 1) / best);
+      scores.set(number, (scores.get(number) ?? 0) + ofRank(index) / best);
   return [...scores]
     .map(([number, score]) => ({ number, score }))
     .sort((left, right) => right.score - left.score || left.number - right.number);

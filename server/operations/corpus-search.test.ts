@@ -1,7 +1,7 @@
 /** Searching corpora over HTTP: what is found, where it stands, and what a stranger is told. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newId } from '../ids.ts';
-import { createPassageSearch } from '../knowledge/search.ts';
+import { createPassageSearch, type EmbeddedCorpora } from '../knowledge/search.ts';
 import { Problem } from '../problem.ts';
 import type { Reach } from '../store/store.ts';
 import { type Account, type Answer, coded, type Json, type TestApp, testApp } from '../test-app.ts';
@@ -164,7 +164,18 @@ describe('with an embedder', () => {
   let failures: unknown[];
   let levels: string[];
 
-  async function searchWith(identity: string, query: string, mode: 'hybrid' | 'vector', unreadable?: Error) {
+  type Wishes = {
+    readonly unreadable?: Error;
+    readonly minScore?: number;
+    readonly alsoIn?: EmbeddedCorpora;
+  };
+
+  async function searchWith(
+    identity: string,
+    query: string,
+    mode: 'hybrid' | 'vector',
+    { unreadable, minScore, alsoIn }: Wishes = {},
+  ) {
     const owner = await app.services.store.principals.byUser(ada.user.id);
     if (!owner) throw new Error('Ada is gone.');
     const { memberships, workspaces } = owner;
@@ -173,13 +184,18 @@ describe('with an embedder', () => {
     levels = [];
     const passages = createPassageSearch<Reach>({
       index: app.services.store.passages,
-      embedder: async () => (unreadable ? Promise.reject(unreadable) : { embedder: embedder(identity) }),
+      async embedders() {
+        if (unreadable) throw unreadable;
+        const first = { corpusIds: [place], atHand: { embedder: embedder(identity) } };
+        return alsoIn ? [first, alsoIn] : [first];
+      },
       embeddingFailed: (error, level) => {
         failures.push(error);
         levels.push(level);
       },
     });
-    const question = { corpusIds: [place], query, mode, topK: 10 };
+    const corpusIds = [place, ...(alsoIn?.corpusIds ?? [])];
+    const question = { corpusIds, query, mode, topK: 10, minScore };
     const reach = { userId: ada.user.id, memberships, organizationIds, workspaces };
     return passages.search(reach, question, new AbortController().signal);
   }
@@ -206,11 +222,23 @@ describe('with an embedder', () => {
 
   test('documents that another one has embedded are searched by words, and it says what to do', async () => {
     for (const mode of ['hybrid', 'vector'] as const) {
-      const answer = await searchWith('another', 'east', mode);
+      // What cosines were to be held against says nothing about the weights of words.
+      const answer = await searchWith('another', 'east', mode, { minScore: 1000 });
       expect(answer.mode).toBe('keyword');
       expect(answer.notice).toMatch(/index the corpus anew/);
       expect(answer.data.map(({ text }) => text)).toEqual(['east']);
     }
+  });
+
+  test('of several corpora those without vectors are told of, and the others are searched by meaning', async () => {
+    const corpusIds = [await newCorpus('Bare', ada.token)];
+    const alsoIn = { corpusIds, atHand: { embedder: null, reason: 'index their corpora anew.' } };
+    const { data, mode, notice } = await searchWith('test', 'east', 'vector', { alsoIn });
+    expect([mode, notice]).toEqual([
+      'vector',
+      'Some of these corpora are not searched by meaning: index their corpora anew.',
+    ]);
+    expect(data.map(({ text }) => text)).toEqual(['east', 'northeast', 'north']);
   });
 
   test('one that fails leaves the words, and its error to the log', async () => {
@@ -222,7 +250,7 @@ describe('with an embedder', () => {
   });
 
   test('one that cannot be had leaves the words, too', async () => {
-    const answer = await searchWith('test', 'east', 'hybrid', new Error('EMFILE'));
+    const answer = await searchWith('test', 'east', 'hybrid', { unreadable: new Error('EMFILE') });
     expect(answer).toMatchObject({ mode: 'keyword', notice: expect.stringMatching(/the embedder failed/) });
     expect(answer.data.map(({ text }) => text)).toEqual(['east']);
     expect(failures).toEqual([new Error('EMFILE')]);

@@ -1,7 +1,7 @@
 /** The embedder's settings over HTTP: for the operator, with a provider that is played and the model of this machine. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { coded, mergePatch, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
+import { coded, type Json, mergePatch, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
 import { modelsDirectory } from '../test-embedder.ts';
 
 let upstream: Upstream;
@@ -172,4 +172,42 @@ test('a provider that is kept on the server embeds, too, and no longer than it i
   });
   const back = await change({ provider_setting_id: null, provider: null });
   expect(back.body).toMatchObject({ model: 'all-minilm-l6-v2', ready: true, batch_size: 2 });
+});
+
+test('a search in corpora of several embedders asks each of them, and says what that means for its order', async () => {
+  const embedding = { when: { task: 'embedding' }, reply: {} };
+  const stuck = { when: { task: 'embedding', last_user: 'lynxes' }, fail: { kind: 'status', status: 500 } };
+  await upstream.script([stuck, embedding]);
+  const filled = async (name: string, text: string) => {
+    const { body: corpus } = await ask('POST', '/api/v1/corpora', { body: { name } });
+    const texts = [{ title: name, text }];
+    await ask('POST', `/api/v1/corpora/${corpus.id}/documents`, { body: { texts } });
+    const read = async () => (await ask('GET', `/api/v1/corpora/${corpus.id}`)).body;
+    await expect.poll(async () => (await read()).embedder, { timeout: 60_000 }).not.toBeNull();
+    return { id: corpus.id, read };
+  };
+  const before = await filled('Before', 'About lynxes.');
+  const changed = await change({ provider: 'local', model: 'nomic' }, { query: '?reindex=true' });
+  expect(changed.status).toBe(202);
+  const after = await filled('After', 'About otters.');
+  expect([(await before.read()).embedder, (await after.read()).embedder]).toEqual([
+    expect.stringMatching(/^embedded:/),
+    'provider:local:nomic:64',
+  ]);
+  const found = async (mode: string) => {
+    const body = { corpus_ids: [after.id, before.id], query: 'animals', mode, min_score: 1.5 };
+    const { data, notice, ...answer } = (await ask('POST', '/api/v1/corpora/search', { body })).body;
+    expect(answer.mode).toBe(mode);
+    const hits = data.map((hit: Json) => [hit.corpus_id, hit.vector_rank, hit.score]);
+    return { hits, notice };
+  };
+  expect(await found('vector')).toEqual({
+    hits: [
+      [before.id, 1, 1],
+      [after.id, 2, 1],
+    ],
+    notice: expect.stringMatching(/^Ranked by places instead of cosines: /),
+  });
+  await upstream.script([stuck, { ...embedding, reply: undefined, fail: { kind: 'status', status: 401 } }]);
+  expect((await found('vector')).notice).toMatch(/^Some of these corpora are not searched by meaning: /);
 });

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import { type Clock, steadyClock } from '../clock.ts';
 import { recordAudit } from './audit.ts';
 import { keepsVectors, writeVectors } from './chunk-vectors.ts';
-import { lockCorpus, type TaggedCorpus, taggedCorpus } from './corpus-rows.ts';
+import { type CorpusRow, lockCorpus, type TaggedCorpus, taggedCorpus } from './corpus-rows.ts';
 import type { Spender } from './meter.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
@@ -36,8 +36,8 @@ export interface Reindexings {
   queue(identity: string): Promise<number>;
   /** Asks for one corpus, if anything in it is not of this embedder. Throws `not_found` or `role_required`. */
   ask(reach: Reach, corpusId: string, identity: string): Promise<TaggedCorpus>;
-  /** What has made the vectors of these corpora, each once. */
-  embeddersOf(corpusIds: readonly string[]): Promise<string[]>;
+  /** These corpora by what has made their vectors; those that nobody has embedded yet, if they hold anything, by null. */
+  embeddersOf(corpusIds: readonly string[]): Promise<ReadonlyMap<string | null, readonly string[]>>;
   /** One that nobody is at and that may be tried, for none of these embedders; null where there is none. */
   take(worker: string, except?: readonly string[]): Promise<Reindexing | null>;
   /** Says that the worker is alive; false where the corpus is not its own any more. */
@@ -87,15 +87,7 @@ export function reindexingRepository({
       }),
     ask: (reach, id, identity) =>
       database.write(reach, (sql) => ask(sql, reach, { id, identity, now: now() })),
-    embeddersOf: (corpusIds) =>
-      database.read('installation', (sql) =>
-        sql('corpora')
-          .whereIn('id', corpusIds)
-          .whereNotNull('embedder_identity')
-          .distinct('embedder_identity')
-          .orderBy('embedder_identity')
-          .pluck('embedder_identity'),
-      ),
+    embeddersOf: (corpusIds) => database.read('installation', (sql) => embeddersOf(sql, corpusIds)),
     take: (worker, except = []) =>
       database.write('installation', (sql) => take(sql, { worker, except }, now(), dead)),
     renew: (taken) =>
@@ -140,6 +132,17 @@ export function reindexingRepository({
       }
     },
   };
+}
+
+async function embeddersOf(sql: Knex, corpusIds: readonly string[]) {
+  const rows: Pick<CorpusRow, 'id' | 'embedder_identity'>[] = await sql('corpora')
+    .join('searched_corpora', 'searched_corpora.corpus_id', 'corpora.id')
+    .where('searched_corpora.chunks', '>', 0)
+    .whereIn('corpora.id', corpusIds)
+    .orderBy(['corpora.embedder_identity', 'corpora.id'])
+    .select('corpora.id', 'corpora.embedder_identity');
+  const byEmbedder = Map.groupBy(rows, (row) => row.embedder_identity);
+  return new Map([...byEmbedder].map(([identity, those]) => [identity, those.map(({ id }) => id)]));
 }
 
 /** Corpora that hold something, and whose vectors another embedder has made, or nobody. */
