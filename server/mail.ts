@@ -33,7 +33,11 @@ export function createMail({ smtpUrl, from, pausesMs = defaultPausesMs }: MailOp
   const stop = new AbortController();
 
   async function attempt(message: MailMessage, pauses: readonly number[]): Promise<void> {
-    transport ??= openTransport(smtpUrl, from);
+    transport ??= openTransport(smtpUrl, from).catch((error: unknown) => {
+      // A file that could not be read, as where too many are open, may be there the next time.
+      transport = null;
+      throw error;
+    });
     try {
       await (await transport).sendMail({
         // As an object: a text would be parsed, and a comma in it make two addresses.
@@ -58,7 +62,11 @@ export function createMail({ smtpUrl, from, pausesMs = defaultPausesMs }: MailOp
     },
     close() {
       stop.abort();
-      void transport?.then((opened) => opened.close());
+      // Whoever waits for one that could not be opened is told.
+      transport?.then(
+        (opened) => opened.close(),
+        () => undefined,
+      );
     },
   };
 }

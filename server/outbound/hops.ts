@@ -45,9 +45,7 @@ export async function followRedirects(
       hop = nextHop(hop, location, response.status);
       assertUrl(hop.url);
       if (limits.mayRedirect?.(hop.url, first) === false)
-        throw refused(
-          `The server redirects to another place, ${hop.url.href}. Ask for that one if you want it.`,
-        );
+        throw refused('The server redirects to another place, and is not followed there.');
     }
   } catch (error) {
     throw outboundErrorIn(error) ?? error;

@@ -26,9 +26,19 @@ export async function askServer(
     ...(limits.asSent && { 'accept-encoding': 'identity' }),
   };
   const isDenied = await hidden();
-  const mayRedirect = (target: URL, first: URL) => isSameSite(target, first) && !isDenied?.(target.href);
+  let elsewhere: URL | null = null;
+  const mayRedirect = (target: URL, first: URL) => {
+    const may = isSameSite(target, first) && !isDenied?.(target.href);
+    if (!may) elsewhere = target;
+    return may;
+  };
   const fetch = outbound.fetchFor('stranger', { ...limits, mayRedirect });
-  const response = await fetch(url, { headers, signal }).catch(failed);
+  const response = await fetch(url, { headers, signal }).catch((error: unknown) => {
+    if (!elsewhere) failed(error);
+    throw new ToolInputError(
+      `The server redirects to another place, ${elsewhere.href}. Ask for that one if you want it.`,
+    );
+  });
   if (response.ok) return response;
   await response.body?.cancel();
   const meaning = STATUS_CODES[response.status];
