@@ -2,6 +2,7 @@
 import { Parser } from 'htmlparser2';
 import { ParseFailure } from './parse-failure.ts';
 import type { ParsedDocument } from './parsed-document.ts';
+import { rowText, tables, withoutBars } from './table-text.ts';
 import { textBuilder } from './text-builder.ts';
 
 const skipped = new Set([
@@ -22,11 +23,23 @@ export function parseHtml(source: string): ParsedDocument {
   let skipping = 0;
   let table = 0;
   let preformatted = 0;
+  const rows = tables(builder);
+  let cells: string[] = [];
 
   const flush = (): void => {
     const kind = preformatted > 0 ? ('code' as const) : ('paragraph' as const);
-    builder.add(kind, kind === 'code' ? words.replaceAll(/^\n|\s+$/g, '') : squeezed(words));
+    builder.add(kind, kind === 'code' ? words.replace(/^\n/, '').trimEnd() : squeezed(words));
     words = '';
+  };
+  const endCell = (): void => {
+    cells.push(withoutBars(words.trimEnd()));
+    words = '';
+  };
+  // What stands in no cell, as a caption, is read where it is.
+  const endRow = (): void => {
+    if (words.trim() !== '') endCell();
+    rows.add(rowText(cells));
+    cells = [];
   };
   const parser = new Parser(
     {
@@ -46,7 +59,7 @@ export function parseHtml(source: string): ParsedDocument {
           preformatted += 1;
         } else if (name === 'br') words += '\n';
         else if (name === 'li' && table === 0) words += '\n- ';
-        else if (name === 'tr') words += '\n';
+        else if (name === 'tr' && table === 1) endRow();
         else if (breaking.has(name) && table === 0) flush();
         else if (breaking.has(name)) words += ' ';
       },
@@ -65,9 +78,12 @@ export function parseHtml(source: string): ParsedDocument {
         } else if (name === 'table') {
           table = Math.max(table - 1, 0);
           if (table > 0) return;
-          builder.add('table', rowsOf(words));
-          words = '';
-        } else if (name === 'td' || name === 'th') words += ' | ';
+          endRow();
+          rows.end();
+        } else if ((name === 'td' || name === 'th') && table === 1) endCell();
+        // A table in a cell is words of that cell.
+        else if (name === 'td' || name === 'th') words += ' | ';
+        else if (name === 'tr' && table === 1) endRow();
         else if (name === 'pre' && table === 0) {
           flush();
           preformatted = Math.max(preformatted - 1, 0);
@@ -86,14 +102,6 @@ function squeezed(words: string): string {
     .split('\n')
     .map((line) => line.replaceAll(/[^\S\n]+/g, ' ').trim())
     .filter((line) => line !== '' && line !== '-')
-    .join('\n');
-}
-
-function rowsOf(words: string): string {
-  return squeezed(words)
-    .split('\n')
-    .map((row) => row.replace(/(\s*\|)+$/, ''))
-    .filter((row) => row !== '')
     .join('\n');
 }
 

@@ -51,7 +51,7 @@ function isBlank(line: Line | undefined): boolean {
   return line === undefined || line.text.trim() === '';
 }
 
-const numberSigns = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
+const numberSigns = /^ {0,3}(#{1,6})(?:[ \t](.*))?$/s;
 
 /** Signs at the end of a heading, behind a blank, are none of its words. */
 function withoutSigns(words: string): string {

@@ -7,7 +7,7 @@ export interface DocumentClaims {
 }
 
 /** Raised whenever a parser reads something else from the same bytes: what it had read before is then read anew. */
-const version = 3;
+const version = 4;
 
 /** Names what reads a file of which that is said, so that what it read is found again. */
 export function parserOf({ name, charset }: DocumentClaims): string {

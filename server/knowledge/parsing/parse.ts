@@ -28,9 +28,17 @@ async function parsedBy(bytes: Uint8Array, claims: DocumentClaims): Promise<Pars
   // Readers of PDF allow for something before its mark; a text may have a word about it there.
   const pdfMark = head.indexOf('%PDF-');
   if (pdfMark === 0 || (pdfMark > 0 && !isUtf8(bytes))) return parsePdf(bytes);
+  // The reader takes the memory that it is given for its own.
+  const pdf = pdfMark > 0 ? await parsePdf(bytes.slice()).catch(nullIfDamaged) : null;
+  if (pdf) return pdf;
   if (head.subarray(0, 4).equals(zipMark)) return parseOffice(bytes);
   if (head.subarray(0, 8).equals(compoundMark)) throw refusedCompound(bytes);
   return parseText(textOf(bytes, claims), claims.name);
+}
+
+function nullIfDamaged(error: unknown): null {
+  if (error instanceof ParseFailure && error.code === 'malformed') return null;
+  throw error;
 }
 
 const zipMark = Buffer.from([0x50, 0x4b, 0x03, 0x04]);

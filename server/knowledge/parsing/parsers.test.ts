@@ -169,13 +169,17 @@ test('of words that were moved the last place counts, and a text box leaves the 
 test('a text that has a word about PDF at its head is no PDF', async () => {
   const { document } = await read('# Files\n\nA PDF begins with `%PDF-1.7`.\n', 'files.md');
   expect(document.blocks.map(({ kind }) => kind)).toEqual(['heading', 'paragraph']);
-  const late = Buffer.concat([Buffer.from([0xff, 0x0a]), makePdf(sections)]);
-  expect((await read(late, 'x.bin')).document.text).toContain('Travel');
+  for (const before of [Buffer.from([0xff, 0x0a]), Buffer.from('\ufeff\n')]) {
+    const { document } = await read(Buffer.concat([before, makePdf(sections)]), 'x.bin');
+    expect(document.pages).toHaveLength(2);
+  }
 });
 
 test.each([
   ['blanks, as plain text', 'x.txt', `a\n${' '.repeat(1_000_000)}\nb`, 2],
   ['blanks in a line, as Markdown', 'x.md', `# a${' '.repeat(1_000_000)}b`, 1],
+  ['blanks before another kind of line end, as Markdown', 'x.md', `#${' '.repeat(1_000_000)}\u2028b`, 1],
+  ['blanks that stand as they are, as HTML', 'x.html', `<html><pre>a${' '.repeat(1_000_000)}b</pre>`, 1],
   ['dashes under a line, as Markdown', 'x.md', `a | b\n${'-'.repeat(1_000_000)}x`, 1],
 ])('a million %s cost no more than their length', async (_, name, text, blocks) => {
   expect((await read(text, name)).document.blocks).toHaveLength(blocks);
@@ -212,6 +216,8 @@ test('rows of a table with cells that are empty stay rows, and take no time', as
     'a',
     (text) => `<a:tc><a:txBody><a:p><a:r><a:t>${text}</a:t></a:r></a:p></a:txBody></a:tc>`,
   );
+  const page = `<html><table>${rows.map((row) => `<tr>${row.map((text) => `<td>${text}`).join('')}`).join('')}</table>`;
+  expect((await read(page, 'x.html')).document.text).toBe(expected);
   const parts = unzipSync(makeSlides([{ title: '', paragraphs: [] }]));
   const deck = zipSync({ ...parts, 'ppt/slides/slide1.xml': Buffer.from(`<p:sld>${slide}</p:sld>`) });
   expect((await read(deck, 'x.pptx')).document.text).toBe(expected);
@@ -229,6 +235,8 @@ test('a table in a cell is words of that cell', async () => {
 test.skipIf(process.platform !== 'linux').each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
   'what is being read is read to its end where %s reaches the whole group of the server',
   async (signal) => {
+    // One that is being started is not deaf to them yet: the document would be read again.
+    await read('# Warm', 'x.md');
     const text = Array.from({ length: 150_000 }, (_, at) => `${at};one;two;three`).join('\n');
     const before = await readers();
     const reading = read(text, 'numbers.csv');
@@ -241,15 +249,68 @@ test.skipIf(process.platform !== 'linux').each(['SIGTERM', 'SIGINT', 'SIGHUP'] a
 );
 
 test.skipIf(process.platform !== 'linux')(
-  'a reader ends with its server, also in the middle of a document that keeps it busy',
+  'a reader whose server has died without a word in the middle of a long document does not go on without an end',
   async () => {
-    const server = execFile(process.execPath, ['--input-type=module', '-e', endless]);
+    const server = execFile(process.execPath, ['--input-type=module', '-e', long]);
     const busy = async () => [...(await readers(server.pid))].find(([, cpuMs]) => cpuMs > 500)?.[0];
-    await expect.poll(busy, { timeout: 20_000, interval: 20 }).toBeDefined();
+    await expect.poll(busy, { timeout: 60_000, interval: 20 }).toBeDefined();
     const reader = (await busy()) ?? 0;
     server.kill('SIGKILL');
-    const hasEnded = () => processStat(reader)?.ended ?? true;
-    await expect.poll(hasEnded, { timeout: 8000, interval: 100 }).toBe(true);
+    let used = 0;
+    const hasEnded = () => {
+      const use = processStat(reader);
+      used = Math.max(used, use?.cpuMs ?? 0);
+      return use?.ended ?? true;
+    };
+    await expect.poll(hasEnded, { timeout: 100_000, interval: 50 }).toBe(true);
+    // The whole of it takes more than twice as long.
+    expect(used).toBeLessThan(7000);
+  },
+);
+
+test.skipIf(process.platform !== 'linux')(
+  'a document whose reader a signal has ended while it was started is read again, and not broken for good',
+  async () => {
+    const endedAtStart = async () => {
+      const before = await readers();
+      const fresh = createParsers({ processes: 1, log });
+      try {
+        const reading = read('# Soon', 'x.md', fresh).then(
+          () => null,
+          (error: unknown) => error,
+        );
+        const started = async () => [...(await readers()).keys()].find((pid) => !before.has(pid));
+        await expect.poll(started, { interval: 1 }).toBeDefined();
+        process.kill((await started()) ?? 0, 'SIGTERM');
+        const failure = await reading;
+        expect((await read('# Soon', 'x.md', fresh)).chunks).toHaveLength(1);
+        return failure;
+      } finally {
+        await fresh.close();
+      }
+    };
+    // On a busy machine it may be past its start by then.
+    let failure: unknown = null;
+    for (let tries = 0; tries < 10 && failure === null; tries += 1) failure = await endedAtStart();
+    expect(failure).toMatchObject({ code: 'overloaded' });
+  },
+);
+
+test.skipIf(process.platform !== 'linux')(
+  'a reader that has used much of its life goes before it could be stopped in the middle of something',
+  async () => {
+    const young = createParsers({ processes: 1, log, limits: { timeMs: 1500 } });
+    const others = await readers();
+    const own = new Set<number>();
+    try {
+      for (let count = 0; count < 300 && own.size < 2; count += 1) {
+        await read(`a,b\n${'"x",1\n'.repeat(30_000)}`, 'x.csv', young);
+        for (const pid of (await readers()).keys()) if (!others.has(pid)) own.add(pid);
+      }
+      expect(own.size).toBe(2);
+    } finally {
+      await young.close();
+    }
   },
 );
 
@@ -550,15 +611,15 @@ test('what nobody wants any more is stopped in its middle, and waits for nobody'
   expect((await read('# Next', 'x.md')).chunks).toHaveLength(1);
 });
 
-/** A server that reads what keeps a reader busy for a quarter of a minute. */
-const endless = `
+/** A server whose reader may have six seconds of the processor, and reads what takes more than twice as long. */
+const long = `
   import { createLog } from ${JSON.stringify(join(import.meta.dirname, '../../log.ts'))};
   import { createParsers } from ${JSON.stringify(join(import.meta.dirname, 'parsers.ts'))};
   import { makePdf } from ${JSON.stringify(join(import.meta.dirname, 'test-documents.ts'))};
   const page = { title: 'x', paragraphs: Array(60).fill('Many words that stand in a line of a page. '.repeat(2)) };
   setInterval(() => undefined, 1000);
-  await createParsers({ processes: 1, log: createLog('silent') })
-    .parse('org', [makePdf(Array(3000).fill(page))], { name: 'x.pdf', charset: null }, null, AbortSignal.timeout(60_000));
+  await createParsers({ processes: 1, log: createLog('silent'), limits: { timeMs: 2000 } })
+    .parse('org', [makePdf(Array(4500).fill(page))], { name: 'x.pdf', charset: null }, null, AbortSignal.timeout(60_000));
 `;
 
 /** In a process that may have few files open: it reads a document with none left, and again with some. */

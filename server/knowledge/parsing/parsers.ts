@@ -1,5 +1,5 @@
 /** Reads documents in processes of their own, a few at a time, within limits of time and memory. */
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setPriority } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import type { Chunk } from '../chunk.ts';
 import { ParseFailure } from './parse-failure.ts';
 import type { DocumentClaims } from './parse-names.ts';
 import type { ParsedDocument } from './parsed-document.ts';
-import type { ParsingAnswer, ParsingRequest } from './parsing-messages.ts';
+import type { ParsingAnswer, ParsingOutcome, ParsingRequest } from './parsing-messages.ts';
 
 export interface Parsed {
   readonly document: ParsedDocument;
@@ -68,6 +68,11 @@ const defaultLimits: ParsingLimits = {
 };
 
 const program = join(import.meta.dirname, 'parsing-process.ts');
+/**
+ * What the system lets a process have of the processor in all its life: one that is in the middle of something when its
+ * server dies without a word hears of nothing, and nobody else would end it. Each has enough for whatever it begins.
+ */
+const lifetimeMs = ({ timeMs }: ParsingLimits): number => 3 * timeMs;
 /** A process that has nothing to do holds its memory for no longer. */
 const idleMs = 30_000;
 const lookMs = 200;
@@ -158,7 +163,8 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
   ): Promise<ParsingAnswer> => {
     try {
       const answer = await asked(child, requests, limits, signal);
-      idle.push(child);
+      if (answer.cpuMs + limits.timeMs < lifetimeMs(limits)) idle.push(child);
+      else child.kill('SIGKILL');
       return answer;
     } catch (error) {
       // One that is cut off in the middle of something is in no state to go on.
@@ -180,12 +186,15 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
   };
 }
 
-/** It inherits no secret, writes no file, and starts no program; the server goes before it. */
-function start({ heapMegabytes }: ParsingLimits): ChildProcess {
-  const permissions = ['--permission', '--allow-fs-read=*', '--allow-worker'];
-  const child = fork(program, [String(process.pid)], {
+/** It inherits no secret, writes no file, and starts no program and no thread; the server goes before it. */
+function start(limits: ParsingLimits): ChildProcess {
+  const words = [
+    ...[process.execPath, `--max-old-space-size=${limits.heapMegabytes}`],
+    ...['--permission', '--allow-fs-read=*', '--no-warnings', program],
+  ];
+  const bounded = `ulimit -c 0; ulimit -t ${Math.ceil(lifetimeMs(limits) / 1000)}; exec "$@"`;
+  const child = spawn('/bin/sh', ['-c', bounded, 'sh', ...words], {
     env: {},
-    execArgv: [`--max-old-space-size=${heapMegabytes}`, ...permissions, '--no-warnings'],
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   });
@@ -223,7 +232,8 @@ async function asked(
   // Also heard where sending fails first.
   promise.catch(() => undefined);
   const answered = (answer: ParsingAnswer): void => resolve(answer);
-  const exited = (): void => reject(tooMuch('It takes too much memory to be read.'));
+  const exited = (_code: number | null, by: NodeJS.Signals | null): void =>
+    reject(by !== null && endings.has(by) ? ended() : tooMuch('It takes too much memory to be read.'));
   const tooLong = (ms: number): void => reject(tooMuch(`It takes longer than ${ms / 1000} seconds.`));
   const aborted = (): void => reject(signal.reason);
   child.on('message', answered);
@@ -282,11 +292,19 @@ function watchUse(
   return timer;
 }
 
+/** What ends the server reaches its whole group, and a reader that is being started is not deaf to it yet. */
+const endings: ReadonlySet<NodeJS.Signals> = new Set(['SIGTERM', 'SIGINT', 'SIGHUP']);
+
+/** The document is read again. */
+function ended(): Problem {
+  return new Problem('overloaded', 'What read it was ended from outside; try again in a moment.');
+}
+
 function tooMuch(what: string): ParseFailure {
   return new ParseFailure('too_slow', `${what} Save it simpler, or in parts.`);
 }
 
-function opened(answer: ParsingAnswer, log: Log): Parsed {
+function opened(answer: ParsingOutcome, log: Log): Parsed {
   if (answer.kind === 'done') return answer;
   if (answer.kind === 'refused') throw new ParseFailure(answer.code, answer.message);
   log.warn({ fault: answer.message }, 'a document could not be read');

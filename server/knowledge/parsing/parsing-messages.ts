@@ -10,7 +10,10 @@ export type ParsingRequest =
   | { readonly kind: 'parse'; readonly claims: DocumentClaims; readonly chunking: Chunking | null }
   | { readonly kind: 'chunk'; readonly document: ParsedDocument; readonly chunking: Chunking };
 
-export type ParsingAnswer =
+/** What came of it, and what the process has used of its processor since it was started. */
+export type ParsingAnswer = ParsingOutcome & { readonly cpuMs: number };
+
+export type ParsingOutcome =
   | { readonly kind: 'done'; readonly document: ParsedDocument; readonly chunks: Chunk[] }
   | { readonly kind: 'refused'; readonly code: IngestionErrorCode; readonly message: string }
   | { readonly kind: 'failed'; readonly message: string };

@@ -1,16 +1,11 @@
 /** A process that reads documents for the server: what hangs or takes too much memory in here is killed, and nothing else. */
-import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import { chunk } from '../chunking/chunking.ts';
 import { parse } from './parse.ts';
 import { ParseFailure } from './parse-failure.ts';
-import type { ParsingAnswer, ParsingRequest } from './parsing-messages.ts';
+import type { ParsingAnswer, ParsingOutcome, ParsingRequest } from './parsing-messages.ts';
 
 // What ends the server reaches its whole group, or all that a unit of systemd has; what is being read is still waited for.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);
-
-// By what it was started from: who has died before this is read is not the parent any more.
-new Worker(join(import.meta.dirname, 'parsing-watch.ts'), { workerData: Number(process.argv[2]) }).unref();
 
 let pieces: Uint8Array[] = [];
 
@@ -23,7 +18,7 @@ process.on('message', (request: ParsingRequest) => {
   pieces = [];
   void answerOf(request, bytes)
     .catch(failed)
-    .then((answer) => process.send?.(answer));
+    .then((outcome) => process.send?.({ ...outcome, cpuMs: usedMs() } satisfies ParsingAnswer));
 });
 
 /** No Buffer: the reader of PDF refuses those, as it takes their memory for its own. */
@@ -40,14 +35,19 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
 async function answerOf(
   request: Exclude<ParsingRequest, { kind: 'bytes' }>,
   bytes: Uint8Array,
-): Promise<ParsingAnswer> {
+): Promise<ParsingOutcome> {
   const document = request.kind === 'chunk' ? request.document : await parse(bytes, request.claims);
   const { chunking } = request;
   return { kind: 'done', document, chunks: chunking ? chunk(document, chunking) : [] };
 }
 
 /** A parser that stumbles over a file has a fault of its own, or the file has: nobody can tell them apart. */
-function failed(error: unknown): ParsingAnswer {
+function failed(error: unknown): ParsingOutcome {
   if (error instanceof ParseFailure) return { kind: 'refused', code: error.code, message: error.message };
   return { kind: 'failed', message: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+}
+
+function usedMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
 }

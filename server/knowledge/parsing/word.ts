@@ -1,7 +1,7 @@
 /** DOCX: paragraphs, headings by their style, lists and tables. */
 import type { Archive } from './archive.ts';
 import type { ParsedDocument } from './parsed-document.ts';
-import { rowText, tables } from './table-text.ts';
+import { rowText, tables, withoutBars } from './table-text.ts';
 import { textBuilder } from './text-builder.ts';
 import { readXml } from './xml.ts';
 
@@ -70,13 +70,6 @@ export function parseWord(archive: Archive): ParsedDocument {
     },
   });
   return builder.build(mediaType);
-}
-
-/** What the empty cells of a table leave at its end. */
-function withoutBars(cell: string): string {
-  let end = cell.length;
-  while (end > 0 && ' |'.includes(cell.charAt(end - 1))) end -= 1;
-  return cell.slice(0, end);
 }
 
 const hiding = new Set(['w:del', 'w:moveFrom', 'mc:Fallback']);
