@@ -28,6 +28,15 @@ beforeEach(async () => {
   await upstream.script([
     call('write (?<name>\\S+)', 'write', { file_path: '{{match.name}}.txt', content: 'by {{match.name}}' }),
     call('ask', 'ask_user', { questions: [question] }),
+    {
+      when: { last_user: '^both', step: 0 },
+      reply: {
+        tool_calls: [
+          { name: 'ask_user', arguments: { questions: [question] } },
+          { name: 'ls', arguments: '{"path": "src/on' },
+        ],
+      },
+    },
     call('sleep', 'bash', { command: 'echo begun >> slept.log; sleep 60; echo done >> slept.log' }),
     { when: { last_user: '^hold' }, reply: { text: 'held '.repeat(20), hold_after_chunks: 3 } },
     { reply: { text: 'The tool said: {{last_tool_result}}' } },
@@ -131,6 +140,26 @@ test('questions outlive the process: the same are waited for, whoever has answer
   const types = typesOf(await eventsOf(client, prompted.stream.runId));
   expect(types.filter((type) => type === 'prompt_requested')).toHaveLength(1);
   expect(types.filter((type) => type === 'tool_started')).toHaveLength(1);
+});
+
+test('a call whose arguments are no JSON is not made by the next process either, which has not heard them', async () => {
+  const server = await startCrashing(folder);
+  const asked = await ask(clientOf(server, server.key), 'both');
+  await asked.stream.until(is('prompt_requested'));
+  await server.kill9();
+  const again = await startCrashing(folder);
+  const client = clientOf(again, server.key);
+  const [prompt] = await pendingIn<PromptRequest>(client, asked, 'prompts');
+  await client.post(`/api/v1/sessions/${asked.session.id}/prompts/${prompt?.id}/reply`, {
+    answers: [{ question_id: 'q', yes: true }],
+  });
+  await runThat(client, asked.stream.runId, hasEnded);
+  const parts = (await messagesOf(client, asked.session.id)).flatMap((message) => message.parts);
+  const results = parts.flatMap((part) => (part.type === 'tool_result' ? [part] : []));
+  expect(results.map(({ name, content }) => [name, content])).toEqual([
+    ['ask_user', expect.stringContaining('Yes')],
+    ['ls', expect.stringContaining('its arguments are no JSON')],
+  ]);
 });
 
 test('a question whose time ran out while no process lived has expired, and a late answer is refused', async () => {

@@ -34,7 +34,7 @@ export interface Progress {
   /** The calls of that answer whose results are not stored together yet. */
   pending: readonly ToolUse[];
   /** What a process that died had begun of them, by their ids. */
-  records: ReadonlyMap<string, CallRecord>;
+  records: Map<string, CallRecord>;
   /** After how many steps it was summed up, each time in this process. */
   summarizedAt?: readonly number[];
   /** After how many steps that failed the last time in this process. */

@@ -62,6 +62,21 @@ export async function prepareCall(
   };
 }
 
+/**
+ * Refuses calls whose arguments are no JSON before any other call of their answer: this process alone has heard that, and an
+ * earlier call may wait for a person until another one goes on with the run.
+ */
+export async function refuseUnreadable(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
+  const { pending, records, unreadable: broken } = progress;
+  for (const call of pending) {
+    const vain = broken?.has(call.id) ? reasonNotMade(progress, call) : null;
+    if (!vain || records.has(call.id) || scope.signal.aborted) continue;
+    await callStart(scope, log, call, false).tell();
+    const result = await finish(log, toResult(call, vain));
+    records.set(call.id, { result, permission: null, prompts: [] });
+  }
+}
+
 /** Null where the call is what the model meant. */
 function reasonNotMade(progress: Progress, asked: ToolUse): ToolOutput | null {
   // Whoever filters an answer lets nothing of it count.
@@ -229,19 +244,24 @@ function readableFolders({ extensions, extensionPlace, keptReadable }: RunScope)
   return [...new Set([...now, ...keptReadable])];
 }
 
-function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: ToolUse): ToolContext {
-  const { memory, records, steps } = gathered;
-  const prompts = [...(records.get(call.id)?.prompts ?? [])];
-  const progress = (text: string) => {
+/** By itself: a tool may keep it, and would keep all of the run with it. */
+function progressOf(log: EventLog, { id, name }: ToolUse): (text: string) => void {
+  return (text) => {
     const data = {
       type: 'tool_progress',
-      tool_call_id: call.id,
-      tool_name: call.name,
+      tool_call_id: id,
+      tool_name: name,
       text: storableText(text),
     } as const;
     // What cannot be stored now fails the run at its next commit; a command's output must not end the process.
     log.push({ name: 'runtime', data }).catch(() => undefined);
   };
+}
+
+function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: ToolUse): ToolContext {
+  const { memory, records, steps } = gathered;
+  const prompts = [...(records.get(call.id)?.prompts ?? [])];
+  const progress = progressOf(log, call);
   return {
     workspacePath: scope.workspacePath,
     sessionId: scope.sessionId,

@@ -6,7 +6,7 @@ import { noUsage } from '../models/model.ts';
 import { interruptedResult } from '../prompt/conversation.ts';
 import type { Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
-import { prepareCall } from './tool-call.ts';
+import { prepareCall, refuseUnreadable } from './tool-call.ts';
 
 /** How many calls that change nothing are at work at once. */
 const mostBeside = 8;
@@ -43,6 +43,7 @@ async function resultsOf(scope: RunScope, log: EventLog, progress: Progress): Pr
   const readers = new Set(
     tools.filter(({ onlyReads, runsBeside }) => onlyReads || runsBeside).map(({ name }) => name),
   );
+  await refuseUnreadable(scope, log, progress);
   const results: Promise<ToolResult>[] = [];
   for (const call of progress.pending) {
     const reads = readers.has(call.name);
