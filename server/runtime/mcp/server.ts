@@ -215,7 +215,7 @@ export class ConnectedServer {
       throw error;
     } finally {
       this.#calls.delete(call);
-      shown.flush();
+      shown.end();
       clock.stop();
       this.#keepAwake();
       // What it still asks is asked for a call that is over: the run goes on once that is told.

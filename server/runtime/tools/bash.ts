@@ -170,7 +170,7 @@ async function waitFor(
     return await Promise.race([job.ended, over]);
   } finally {
     timer.abort();
-    progress.flush();
+    progress.end();
   }
 }
 

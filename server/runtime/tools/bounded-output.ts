@@ -35,7 +35,7 @@ const MAX_SHOWN_LENGTH = 200_000;
 
 /** Passes output on ten times a second at most, and stops where nobody would read on. */
 export class PacedProgress {
-  readonly #show: (text: string) => void;
+  #show: ((text: string) => void) | null;
   #waiting = '';
   #shownLength = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -45,20 +45,25 @@ export class PacedProgress {
   }
 
   push(text: string): void {
-    if (this.#shownLength > MAX_SHOWN_LENGTH) return;
+    if (!this.#show || this.#shownLength > MAX_SHOWN_LENGTH) return;
     this.#waiting = (this.#waiting + text).slice(-MAX_PIECE_LENGTH);
-    this.#timer ??= setTimeout(() => this.flush(), PACE_MS);
+    this.#timer ??= setTimeout(() => this.#flush(), PACE_MS);
   }
 
-  /** Shows what is waiting; to be called at the end. */
-  flush(): void {
+  /** Shows what is waiting, and lets go of whoever it was shown to: a command may go on for hours after its run. */
+  end(): void {
+    this.#flush();
+    this.#show = null;
+  }
+
+  #flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const piece = this.#waiting.toWellFormed().replaceAll('\u0000', '\uFFFD');
     this.#waiting = '';
     if (piece === '') return;
     this.#shownLength += piece.length;
-    this.#show(
+    this.#show?.(
       this.#shownLength > MAX_SHOWN_LENGTH ? '\n… (more output is not shown while it runs) …\n' : piece,
     );
   }

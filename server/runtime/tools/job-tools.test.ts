@@ -1,11 +1,16 @@
 // Commands in the background, with real processes.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { bashTool } from './bash.ts';
 import { jobKillTool, jobOutputTool } from './job-tools.ts';
 import { createJobs, type JobLimits } from './jobs.ts';
 import { callTool, testWorkspace } from './test-workspace.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void; // exposed in the line before
 
 const few: JobLimits = { ofSession: 10, ofProcess: 200, remembered: 20, rememberedMs: 60_000 };
 
@@ -53,6 +58,21 @@ describe('a command in the background', () => {
     expect(`${last.content}${rest.content}`).toContain('two');
     expect(rest.content).toContain('(Exit code 3.)');
     expect((await output(1)).content).toBe('(no new output)\n(Exit code 3.)');
+  });
+
+  test('keeps nothing of the run that it has been left by', async () => {
+    const { start, workspace } = setUp();
+    const left = async () => {
+      const progress = () => undefined;
+      await start('echo begun; sleep 60', { ...workspace.context(), progress });
+      return new WeakRef(progress);
+    };
+    const progress = await left();
+    const isKept = () => {
+      collectGarbage();
+      return progress.deref() !== undefined;
+    };
+    await expect.poll(isKept).toBe(false);
   });
 
   test('loses no character that is written half before it goes there, and none that is never written whole', async () => {
