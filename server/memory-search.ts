@@ -31,7 +31,7 @@ export interface MemorySearches {
   /** With the rights that the run has by now. Throws Problem where it has none. */
   findForRun(run: RememberingRun, search: AgentSearch, signal: AbortSignal): Promise<MemorySearchResult>;
   /** What may matter to the prompt of a run, by words alone where meaning is not known in time. */
-  recall(run: RememberingRun, prompt: string): Promise<readonly Memory[]>;
+  recall(run: RememberingRun, prompt: string, by: 'words' | 'words_and_meaning'): Promise<readonly Memory[]>;
 }
 
 interface MemorySearchParts {
@@ -90,8 +90,9 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
         },
         signal,
       ),
-    async recall(run, prompt) {
+    async recall(run, prompt, by) {
       const byWords = await runMemories.recall(run, prompt, null);
+      if (by === 'words') return byWords;
       // Of most runs there is nothing more to be found: no embedder is asked, and nobody pays.
       if (prompt.trim() === '' || !(await runMemories.knowsMore(run, byWords))) return byWords;
       try {

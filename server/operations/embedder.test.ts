@@ -211,3 +211,13 @@ test('a search in corpora of several embedders asks each of them, and says what 
   await upstream.script([stuck, { ...embedding, reply: undefined, fail: { kind: 'status', status: 401 } }]);
   expect((await found('vector')).notice).toMatch(/^Some of these corpora are not searched by meaning: /);
 });
+
+test('an estimate asks no model for vectors', async () => {
+  await upstream.script([{ when: { task: 'embedding' }, reply: {} }]);
+  await change({ provider: 'local', model: 'nomic' }, { query: '?reindex=true' });
+  await ask('POST', '/api/v1/memories', { body: { content: 'The cat is called Mimi.', scope: 'user' } });
+  const body = { prompt: 'Which pets live here?', model: 'local:m' };
+  expect((await ask('POST', '/api/v1/query/estimate', { body })).status).toBe(200);
+  const asked = (await upstream.requests()).map((one) => JSON.stringify(one.body));
+  expect(asked.filter((one) => one.includes(body.prompt))).toEqual([]);
+});

@@ -22,8 +22,15 @@ export type AgentSearch = Pick<MemorySearch, 'query' | 'scopes' | 'top_k'>;
 export interface MemoryKeeper {
   /** Whether the person wants agents to remember. */
   isWanted(run: RememberingRun): Promise<boolean>;
-  /** What may matter to the prompt, the most important first; nothing where the person wants none. */
-  recall(run: RememberingRun, prompt: string): Promise<readonly RecalledMemory[]>;
+  /**
+   * What may matter to the prompt, the most important first; nothing where the person wants none. By words no model is
+   * asked, which costs and stores something.
+   */
+  recall(
+    run: RememberingRun,
+    prompt: string,
+    by: 'words' | 'words_and_meaning',
+  ): Promise<readonly RecalledMemory[]>;
   /** Throws Problem where the run may not, or where there is one like it. */
   save(run: RememberingRun, memory: AgentMemory): Promise<Memory>;
   /** Throws Problem where the run may not. */
@@ -35,6 +42,8 @@ export interface MemoriesOfRun {
   isWanted(): Promise<boolean>;
   /** Looked for once: what a run is told does not change under it. */
   recalled(): Promise<readonly RecalledMemory[]>;
+  /** For what only might begin. */
+  recalledByWords(): Promise<readonly RecalledMemory[]>;
   save(memory: AgentMemory): Promise<Memory>;
   search(search: AgentSearch, signal: AbortSignal): Promise<MemorySearchResult>;
 }
@@ -45,13 +54,14 @@ export function memoriesOf(
   prompt: () => Promise<string>,
 ): MemoriesOfRun {
   let recalled: Promise<readonly RecalledMemory[]> | undefined;
-  const recall = async () => keeper.recall(run, await prompt());
+  const recall = async () => keeper.recall(run, await prompt(), 'words_and_meaning');
   return {
     isWanted: () => keeper.isWanted(run),
     recalled() {
       recalled ??= recall();
       return recalled;
     },
+    recalledByWords: async () => keeper.recall(run, await prompt(), 'words'),
     save: (memory) => keeper.save(run, memory),
     search: (search, signal) => keeper.search(run, search, signal),
   };

@@ -3,10 +3,15 @@ import type { QueryEstimate } from '../../contract/api.ts';
 import { estimatePreamble, isCounted, isNearlyFull, tokensOf } from '../prompt/context-use.ts';
 import { shownParts, toModelMessages } from '../prompt/conversation.ts';
 import { withPassages } from '../prompt/passages.ts';
-import { systemPrompt } from '../prompt/system-prompt.ts';
+import { type PromptScope, systemPrompt } from '../prompt/system-prompt.ts';
 import type { Query } from '../query.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import { noUsage } from './model.ts';
+
+/** Nobody pays for an estimate: what is remembered is looked for by words. */
+function withoutModels({ memories, ...scope }: RunScope): PromptScope {
+  return { ...scope, memories: memories && { ...memories, recalled: memories.recalledByWords } };
+}
 
 /** The first call of a run that has not begun. */
 export async function estimateRun(scope: RunScope, { messages }: Query): Promise<QueryEstimate> {
@@ -14,7 +19,9 @@ export async function estimateRun(scope: RunScope, { messages }: Query): Promise
   const asked = messages.map(({ role, parts }) => ({ role, parts: shownParts(parts) }));
   const conversation = withPassages([...said, ...asked], scope.corpus, scope.runId);
   const tools = isCounted(said) ? [] : await scope.tools();
-  const preamble = isCounted(said) ? 0 : estimatePreamble(await systemPrompt(scope, tools), tools);
+  const preamble = isCounted(said)
+    ? 0
+    : estimatePreamble(await systemPrompt(withoutModels(scope), tools), tools);
   const input = tokensOf(conversation) + preamble;
   const { contextWindow: window, maxOutputTokens, price } = await scope.model.facts();
   const output = scope.generation.maxTokens ?? maxOutputTokens;

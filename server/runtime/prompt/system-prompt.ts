@@ -12,7 +12,7 @@ export interface PromptPart {
   readonly text: string;
 }
 
-type PromptScope = Pick<
+export type PromptScope = Pick<
   RunScope,
   | 'profile'
   | 'systemPrompt'
