@@ -140,7 +140,7 @@ async function rankings<Caller>(
   }
   const found = mode === 'vector' ? await byWords() : words;
   if (found.length === 0) return { words, vectors, mode, isAsked: true, notice };
-  return alone(found, noneYet);
+  return alone(found, notice ?? noneYet);
 }
 
 /** Cosines of different embedders cannot be compared, ranks can: the first of each, then the second of each, and so on. */

@@ -12,8 +12,10 @@ import {
   type FoundRepository,
   nothingFound,
   repositoryRows,
+  type ShownRepositoryRow,
   type SkillRepositoryContent,
   type SkillRepositoryRow,
+  shownColumns,
   type TaggedSkillRepository,
   tagged,
   toldRepository,
@@ -77,9 +79,9 @@ export function skillRepositoryStore({ database, clock, cursors }: StoreParts): 
           filters: {},
           columns: ['created_at', 'id'],
           direction: 'asc',
-          parts: [sql('skill_repositories')],
+          parts: [sql('skill_repositories').select([...shownColumns])],
         } as const;
-        const { data, next_cursor } = await readPage<SkillRepositoryRow>(sql, cursors, listing, query);
+        const { data, next_cursor } = await readPage<ShownRepositoryRow>(sql, cursors, listing, query);
         const counts = await countsOf(
           sql,
           data.map(({ id }) => id),

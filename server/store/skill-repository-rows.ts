@@ -130,7 +130,16 @@ export function tagged(row: SkillRepositoryRow, skills: number): TaggedSkillRepo
   return { repository: toRepository(row, skills), etag: etagOf(row) };
 }
 
-export function toRepository(row: SkillRepositoryRow, skills: number): SkillRepository {
+/** Enough to show a repository by: what one proposes may be megabytes. */
+export const shownColumns = [
+  ...(['id', 'name', 'url', 'ref', 'subfolder', 'pinned_commit', 'username', 'sealed_token'] as const),
+  ...(['state', 'error', 'proposed_commit', 'applied_commit', 'synced_at', 'applied_at'] as const),
+  ...(['created_at', 'updated_at'] as const),
+] as const satisfies readonly (keyof SkillRepositoryRow)[];
+
+export type ShownRepositoryRow = Pick<SkillRepositoryRow, (typeof shownColumns)[number]>;
+
+export function toRepository(row: ShownRepositoryRow, skills: number): SkillRepository {
   return {
     id: row.id,
     name: row.name,
