@@ -41,7 +41,8 @@ export function addMcpKept(mcp: Command): void {
   );
 }
 
-function scopeOption(meaning: string): Option {
+/** Of several servers of one name the one of that scope. */
+export function scopeOption(meaning: string): Option {
   return new Option('--scope <scope>', meaning).choices([
     'user',
     'workspace',

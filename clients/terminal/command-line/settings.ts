@@ -1,7 +1,8 @@
 /** Settings on the command line: trust in them, what they say, and what they amount to. */
 import { type Command, Option } from 'commander';
+import { CommandFailure, exitCodes } from '../failures.ts';
 import { jsonOption, serverOption, withExample } from './describe.ts';
-import { addMcpKept } from './mcp-kept.ts';
+import { addMcpKept, scopeOption } from './mcp-kept.ts';
 
 /** `trust`. */
 export function addTrust(program: Command): void {
@@ -159,9 +160,19 @@ export function addListings(program: Command): void {
 }
 
 /** Whether what a server keeps is meant, and not what the settings here say. */
-function isOnServer(options: { readonly server?: string }): options is { readonly server: string } {
-  return options.server !== undefined;
+function isOnServer(options: {
+  readonly server?: string;
+  readonly scope?: string;
+}): options is { readonly server: string } {
+  if (options.server !== undefined) return true;
+  if (options.scope === undefined) return false;
+  throw new CommandFailure(
+    '--scope is for what a server keeps: name it with --server. Here a name stands once in the settings.',
+    exitCodes.usage,
+  );
 }
+
+const ofServer = 'with --server: whose, where several have the name; the nearest if absent';
 
 function addMcp(mcp: Command): void {
   withExample(
@@ -170,6 +181,7 @@ function addMcp(mcp: Command): void {
       .description('Connect to an MCP server as an agent does, and say what it offers.')
       .argument('<name>', 'its name in the settings')
       .addOption(jsonOption())
+      .addOption(scopeOption(ofServer))
       .addOption(serverOption())
       .action(async (name: string, options) =>
         isOnServer(options)
@@ -183,6 +195,7 @@ function addMcp(mcp: Command): void {
       .command('login')
       .description('Log in to a remote MCP server, in a browser.')
       .argument('<name>', 'its name in the settings')
+      .addOption(scopeOption(ofServer))
       .addOption(serverOption())
       .action(async (name: string, options) =>
         isOnServer(options)
@@ -196,6 +209,7 @@ function addMcp(mcp: Command): void {
       .command('logout')
       .description('Forget the login to a remote MCP server.')
       .argument('<name>', 'its name in the settings, or its address where they do not name it any more')
+      .addOption(scopeOption(ofServer))
       .addOption(serverOption())
       .action(async (name: string, options) =>
         isOnServer(options)

@@ -1,11 +1,19 @@
 /** `service corpora`, and runs that answer from documents: from a folder to a cited answer, without any network. */
 import { execFileSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFileSync, chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServiceClient } from '@service/client';
 import { expect, onTestFinished, test } from 'vitest';
@@ -157,6 +165,39 @@ test('a file is the same whichever folder above it is named', async () => {
   });
   home.write('handbook/policies/leave.md', 'Everybody has 32 days of vacation.\n');
   expect(await add('handbook')).toMatchObject({ documents: 1, unchanged: [] });
+});
+
+test('a file that an older version has added is the same, too', async () => {
+  const server = await startTestServer();
+  const home = testHome();
+  const file = home.write('handbook/policies/leave.md', 'Everybody has 30 days of vacation.\n');
+  const { data: corpus } = await server.client.POST('/api/v1/corpora', { body: { name: 'handbook' } });
+  const root = createHash('sha256')
+    .update(`${dirname(dirname(file))}/`)
+    .digest('hex')
+    .slice(0, 16);
+  const form = new FormData();
+  form.append('purpose', 'knowledge');
+  form.append('metadata', JSON.stringify({ place: 'policies/leave.md', root }));
+  form.append('file', new Blob([readFileSync(file)]), 'leave.md');
+  const { data: stored } = await server.client.POST('/api/v1/files', {
+    body: { file: '' },
+    bodySerializer: () => form,
+  });
+  const params = { path: { corpus_id: corpus.id } };
+  await server.client.POST('/api/v1/corpora/{corpus_id}/documents', {
+    params,
+    body: { file_ids: [stored.id] },
+  });
+  const documents = async () =>
+    (await server.client.GET('/api/v1/corpora/{corpus_id}', { params })).data.stats.documents;
+  await expect.poll(documents).toBe(1);
+  const { data: key } = await server.client.POST('/api/v1/auth/api-keys', { body: { name: 'terminal' } });
+  for (const folder of ['handbook', 'handbook/policies']) {
+    const words = ['corpora', 'add', join(home.home, folder), '--name', 'handbook', '--server', server.url];
+    const { stdout } = await home.service([...words, '--json'], { variables: { SERVICE_API_KEY: key.key } });
+    expect(JSON.parse(stdout)).toMatchObject({ corpus: { stats: { documents: 1 } }, added: [] });
+  }
 });
 
 /** Root reads everything, unless it gives that right up; null where it cannot. */

@@ -584,6 +584,18 @@ test('what settings can say where something stands has its file and line', async
   expect(stdout).toMatch(/^warning\tsettings\t.*service\.json:3: .*"debgu"/m);
 });
 
+test('a program is looked for where the settings of its server have it looked for', async () => {
+  const home = testHome();
+  const env = { PATH: folderWith(home, 'own', { 'house-lsp': '', 'house-mcp': '' }) };
+  home.write(globalFile, {
+    lsp: { go: { command: 'house-lsp', env } },
+    mcp: { files: { command: 'house-mcp', env } },
+  });
+  const { findings } = await diagnose(home);
+  for (const section of ['lsp', 'mcp'])
+    expect(findings.filter(({ check }) => check === section)).toMatchObject([{ level: 'ok' }]);
+});
+
 test('nothing that settings name is run, trusted or not', async () => {
   const home = testHome();
   const canary = (name: string) => `touch '${home.home}/ran-${name}'`;

@@ -9,7 +9,7 @@ import { CommandFailure, exitCodes } from '../failures.ts';
 import { assertKey, loginOf } from '../logins/credentials.ts';
 import { logInByCode } from '../logins/device-login.ts';
 import { sayWhatIsLeft } from '../logins/left-in-keyring.ts';
-import { KeyringAway, type Login, type Logins, openLogins } from '../logins/logins.ts';
+import { type Login, type Logins, openLogins } from '../logins/logins.ts';
 import { serverOrigin } from '../logins/server-address.ts';
 import { displayPath, notice, print, printable } from '../output.ts';
 import { currentPlaces } from '../places.ts';
@@ -123,9 +123,10 @@ function clientOf(baseUrl: string, token?: string): ServiceClient {
 
 async function endAt(origin: string, logins: Logins): Promise<void> {
   const login = await logins.find(origin).catch((error: unknown) => {
-    if (!(error instanceof KeyringAway)) throw error;
+    // It is away, or what it has is damaged.
+    if (!(error instanceof CommandFailure)) throw error;
     notice(
-      'The server was not asked to end the login: what proves it is in the keyring, which cannot be read.',
+      'The server was not asked to end the login: what proves it is in the keyring, and cannot be read.',
     );
     return null;
   });

@@ -9,6 +9,7 @@ import { brief, type Column, counted, notice, print, printable, printJson, print
 
 export interface OnServer {
   readonly server: string;
+  readonly scope?: McpServer['scope'];
   readonly json?: boolean;
 }
 
@@ -37,13 +38,14 @@ export async function testKeptMcp(
   name: string,
   {
     server,
+    scope,
     json = false,
     isBrief = false,
     id,
   }: OnServer & { readonly isBrief?: boolean; readonly id?: string },
 ): Promise<void> {
   const { found, tools } = await withService(server, async (client) => {
-    const path = { server_id: id ?? (await named(client, name)).id };
+    const path = { server_id: id ?? (await named(client, name, scope)).id };
     const { data } = await client.POST('/api/v1/mcp/servers/{server_id}/test', { params: { path } });
     const mayList = data.ok && !isBrief;
     return { found: data, tools: mayList ? await Array.fromAsync(toolsOf(client, path)) : [] };
@@ -58,7 +60,9 @@ export async function testKeptMcp(
   if (!json && tools.length > 0) printTable(tools, toolColumns);
   if (found.error === null) return;
   const hint =
-    found.error.code === 'login_needed' ? ` Log in with: service mcp login ${name} --server ${server}` : '';
+    found.error.code === 'login_needed'
+      ? ` Log in with: service mcp login ${name}${scope ? ` --scope ${scope}` : ''} --server ${server}`
+      : '';
   throw new CommandFailure(
     `The MCP server ${name} cannot be used: ${found.error.message}.${hint}`,
     exitCodes.unreachable,
@@ -78,18 +82,18 @@ const toolColumns: readonly Column<McpTool>[] = [
 ];
 
 /** The browser comes back to the server, which keeps the login. */
-export async function logInToKeptMcp(name: string, { server }: OnServer): Promise<void> {
+export async function logInToKeptMcp(name: string, { server, scope }: OnServer): Promise<void> {
   const { authorize_url } = await withService(server, async (client) => {
-    const path = { server_id: (await named(client, name)).id };
+    const path = { server_id: (await named(client, name, scope)).id };
     return (await client.POST('/api/v1/mcp/servers/{server_id}/oauth/start', { params: { path } })).data;
   });
   openBrowser(authorize_url);
   notice(`Open this page to log in to ${name}; it says when you are:\n${authorize_url}`);
 }
 
-export async function logOutOfKeptMcp(name: string, { server }: OnServer): Promise<void> {
+export async function logOutOfKeptMcp(name: string, { server, scope }: OnServer): Promise<void> {
   await withService(server, async (client) => {
-    const path = { server_id: (await named(client, name)).id };
+    const path = { server_id: (await named(client, name, scope)).id };
     await client.DELETE('/api/v1/mcp/servers/{server_id}/oauth', { params: { path } });
   });
   notice(`The login to ${name} is forgotten there.`);

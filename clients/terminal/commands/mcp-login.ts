@@ -37,15 +37,27 @@ export async function logOutOfMcp(name: string): Promise<void> {
   const { dataHome } = await currentPlaces();
   const keeper = openMcpLogins(dataHome);
   try {
-    const url = /^https?:\/\//i.test(name)
+    const url = isAddress(name)
       ? addressIn(name)
       : await withServers(async (servers) => (await servers.address(name)).href);
     const removed = await keeper.locked(url, () => keeper.forget(url));
+    if (removed === 'absent') return noticeAbsent(name, await keeper.servers());
     notice(`The login to ${name} is forgotten here.`);
     if (removed === 'left_in_keyring') sayWhatIsLeft(keyringName(url), name);
   } catch (error) {
     throw asFailure(error, name);
   }
+}
+
+/** An address that is typed may be another one than what is kept. */
+function noticeAbsent(name: string, servers: readonly string[]): void {
+  const others = servers.length === 0 ? '' : ` There are logins to: ${servers.join(', ')}`;
+  notice(`There is no login to ${name} here.${others}`);
+  if (isAddress(name)) process.exitCode = exitCodes.failed;
+}
+
+function isAddress(name: string): boolean {
+  return /^https?:\/\//i.test(name);
 }
 
 function addressIn(text: string): string {

@@ -41,10 +41,12 @@ export async function addKeptMcp(
     client.POST('/api/v1/mcp/servers', { body, params: { header: keyed() } }),
   );
   print(printable(`Added ${data.name} for ${forWhom(data.scope)} (${data.id})`));
-  await testKeptMcp(name, { server: url, id: data.id, isBrief: true }).catch((error: unknown) => {
-    if (!(error instanceof CommandFailure)) throw error;
-    notice(error.message);
-  });
+  await testKeptMcp(name, { server: url, id: data.id, isBrief: true, ...(wishes.scope && { scope }) }).catch(
+    (error: unknown) => {
+      if (!(error instanceof CommandFailure)) throw error;
+      notice(error.message);
+    },
+  );
 }
 
 function refuseForAddress(more: readonly string[], { env }: Wishes): void {

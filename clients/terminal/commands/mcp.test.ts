@@ -116,6 +116,11 @@ test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes bac
   expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
 });
 
+test('a scope is for servers that keep several of one name', async () => {
+  const ended = await withMcp({}).service(['mcp', 'test', 'issues', '--scope', 'user']);
+  expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining('name it with --server') });
+});
+
 test('logout resolves nothing of the entry but its address, and needs no entry where it is given that', async () => {
   const { url } = await startOauthServer();
   const home = withMcp({ guarded: { type: 'http', url } });
@@ -135,6 +140,8 @@ test('logout resolves nothing of the entry but its address, and needs no entry w
     code: 4,
     stderr: expect.stringMatching(/name no MCP server guarded\.\n$/),
   });
+  const other = await home.service(['mcp', 'logout', `${url}/other`]);
+  expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining(`There are logins to: ${url}`) });
   expect(await home.service(['mcp', 'logout', url])).toMatchObject({ code: 0 });
   home.write('.config/service/service.json', { mcp: { guarded } });
   expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
@@ -316,6 +323,11 @@ test('with `--server` those that are kept there are added, listed, tried, logged
   expect((await mcp('add', 'broken', url, '--scope', 'workspace')).stdout).toContain(
     '\nbroken: mcp-servers/everything ',
   );
+  expect((await mcp('test', 'broken', '--scope', 'workspace')).code).toBe(0);
+  expect(await mcp('test', 'broken')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('The MCP server broken cannot be used'),
+  });
   await mcp('remove', 'broken', '--scope', 'workspace', '--yes');
   expect(await mcp('remove', 'broken')).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') });
   expect((await mcp('remove', 'broken', '--yes')).stdout).toMatch(/^Removed broken \(mcps_\w+\)\n$/);

@@ -10,7 +10,6 @@ import { ServiceError } from '@service/client/errors';
 import { keyed } from '../lost-answers.ts';
 import type { Progress } from '../run/progress.ts';
 import {
-  type FileMarks,
   forgetDocument,
   forgetFile,
   forgetFiles,
@@ -94,12 +93,12 @@ async function bring(
   client: ServiceClient,
   corpus: Corpus,
   file: LocalFile,
-  knownOf: (marks: FileMarks) => readonly KnownFile[],
+  knownOf: (file: LocalFile) => readonly KnownFile[],
   stop: AbortSignal,
 ): Promise<Upload | FailedFile | null> {
   const { path, place } = file;
   const marks = marksOf(file);
-  const before = knownOf(marks);
+  const before = knownOf(file);
   const sha256 = await hashOf(path, stop).catch((error: unknown) => unreadable(place, error));
   stop.throwIfAborted();
   if (typeof sha256 !== 'string') return sha256;
@@ -167,7 +166,7 @@ async function upload(
   client: ServiceClient,
   { workspace_id }: Corpus,
   blob: Blob,
-  { filename, metadata }: { readonly filename: string; readonly metadata: FileMarks },
+  { filename, metadata }: { readonly filename: string; readonly metadata: ReturnType<typeof marksOf> },
   signal: AbortSignal,
 ): Promise<string> {
   const body = { workspace_id, filename, purpose: 'knowledge' as const, metadata, file: filename };

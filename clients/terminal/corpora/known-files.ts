@@ -1,5 +1,6 @@
 /** What a corpus has of the files of this command: by the places that they were added from. */
 import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
 import type { ServiceClient } from '@service/client';
 import type { Corpus, Document, StoredFile } from '@service/client/api';
 import { paginate } from '@service/client/pagination';
@@ -14,7 +15,7 @@ export interface KnownFile {
 }
 
 /** The metadata of a file by which it is known again. */
-export interface FileMarks {
+interface FileMarks {
   readonly place: string;
   /** Of where the place is, and of both. Short, and hashes: the folders of people's machines are nobody else's affair. */
   readonly root: string;
@@ -42,7 +43,7 @@ export async function knownFiles(
   client: ServiceClient,
   corpus: Corpus,
   signal: AbortSignal,
-): Promise<(marks: FileMarks) => readonly KnownFile[]> {
+): Promise<(file: LocalFile) => readonly KnownFile[]> {
   const byFile = new Map<string, Document>();
   for await (const document of documentsOf(client, corpus, signal))
     if (document.file_id !== null) byFile.set(document.file_id, document);
@@ -54,12 +55,19 @@ export async function knownFiles(
   }
   // The folder that it was added from may be another one now, above or below.
   const byPath = Map.groupBy(known, ({ file }) => file.metadata.path ?? '');
-  const byPlace = Map.groupBy(byPath.get('') ?? [], ({ file }) => file.metadata.place ?? '');
-  return ({ place, root, path }) => [
-    ...(byPath.get(path) ?? []),
-    // Of a file that does not say where its place was, only the place can be known.
-    ...(byPlace.get(place) ?? []).filter(({ file }) => (file.metadata.root ?? root) === root),
-  ];
+  // Those of before say it by their place and the folder of that.
+  const byName = Map.groupBy(byPath.get('') ?? [], ({ file }) => basename(file.metadata.place ?? ''));
+  return (file) => {
+    const { path, place } = marksOf(file);
+    const ofThis = ({ file: { metadata } }: KnownFile) =>
+      // Of a file that does not say where its place was, only the place can be known.
+      metadata.root === undefined ? metadata.place === place : isAt(file.path, metadata);
+    return [...(byPath.get(path) ?? []), ...(byName.get(basename(file.path)) ?? []).filter(ofThis)];
+  };
+}
+
+function isAt(path: string, { place = '', root }: StoredFile['metadata']): boolean {
+  return path.endsWith(place) && root === markOf(path.slice(0, -place.length));
 }
 
 export function documentsOf(

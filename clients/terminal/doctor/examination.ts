@@ -82,8 +82,10 @@ async function within(
   findings: Promise<readonly Finding[]>,
 ): Promise<readonly Finding[]> {
   const late = Promise.withResolvers<readonly Finding[]>();
+  const message = `No answer within ${milliseconds / 1000} seconds.`;
+  // Where this process itself was busy for so long, what has come meanwhile is read before this is said.
   const timer = setTimeout(
-    () => late.resolve([{ level: 'warning', message: `No answer within ${milliseconds / 1000} seconds.` }]),
+    () => setImmediate(() => late.resolve([{ level: 'warning', message }])),
     milliseconds,
   );
   return await Promise.race([findings, late.promise]).finally(() => clearTimeout(timer));

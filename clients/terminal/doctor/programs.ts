@@ -184,15 +184,22 @@ export function examineLsp(scene: SettledScene): Finding[] {
   return commandFindings('lsp', servers, scene);
 }
 
+/** What an entry says of how it is started: by its own PATH, where it has one. */
+interface StartedServer {
+  readonly command?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
 function commandFindings(
   section: 'mcp' | 'lsp',
-  servers: readonly (readonly [string, { readonly command?: string }])[],
+  servers: readonly (readonly [string, StartedServer])[],
   { loaded, environment }: { readonly loaded: LoadedSettings; readonly environment: Scene['environment'] },
 ): Finding[] {
-  const findings = servers.flatMap(([name, { command }]): Finding[] => {
+  const findings = servers.flatMap(([name, { command, env }]): Finding[] => {
+    const searchPath = env?.PATH ?? environment.PATH;
     // What a template would give is not worked out here: it may be a command to run.
-    if (command === undefined || command.includes('$')) return [];
-    if (findProgram(command, environment.PATH, loaded.places.workingDirectory)) return [];
+    if (command === undefined || command.includes('$') || searchPath?.includes('$')) return [];
+    if (findProgram(command, searchPath, loaded.places.workingDirectory)) return [];
     const message = `${section}.${name} cannot be started: there is no program ${JSON.stringify(command)}.`;
     const remedy = 'Install it, correct its command, or set "disabled": true.';
     return [{ level: 'warning', message, remedy, place: placeOfEntry(loaded, section, name) }];

@@ -127,7 +127,7 @@ test('the login of an MCP server in a keyring that is away is told, replaced and
   expect(await logins.read(url)).toBe('two');
   expect(await logins.forget(url)).toBe('left_in_keyring');
   expect(await logins.read(url)).toBeNull();
-  expect(await logins.forget(url)).toBe('removed');
+  expect(await logins.forget(url)).toBe('absent');
   keyring.works = true;
   await logins.write(url, 'three');
   expect(readFileSync(join(dataHome, 'mcp-logins.json'), 'utf8')).not.toContain('three');

@@ -35,7 +35,7 @@ export interface Logins {
 }
 
 /** A login is in a keyring that cannot be reached now. */
-export class KeyringAway extends CommandFailure {
+class KeyringAway extends CommandFailure {
   constructor(origin: string, cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
     super(

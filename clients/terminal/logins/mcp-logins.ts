@@ -15,8 +15,10 @@ interface Entry {
 type Entries = Readonly<Record<string, Entry>>;
 
 export interface McpLogins extends LoginKeeper {
-  /** Forgets a login, and says so where its secret may still be in a keyring that cannot be reached. */
-  forget(server: string): Promise<'removed' | 'left_in_keyring'>;
+  /** Forgets a login, and says so where there is none, or its secret may still be in a keyring that cannot be reached. */
+  forget(server: string): Promise<'removed' | 'absent' | 'left_in_keyring'>;
+  /** The addresses of those that there is a login to. */
+  servers(): Promise<readonly string[]>;
 }
 
 /** A lock whose holder nobody can see counts as abandoned after 30 s. */
@@ -54,7 +56,7 @@ export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring
   // The keyring goes before the file is held: it may wait until somebody unlocks it, and nobody else is to wait for that.
   const forget = async (server: string) => {
     const entry = (await read())[server];
-    if (!entry) return 'removed';
+    if (!entry) return 'absent';
     const isForgotten = isInKeyring(entry) ? await isRemoved(keyring, keyringName(server)) : true;
     await alone(ofAll, async () => {
       const { [server]: _gone, ...others } = await read();
@@ -83,6 +85,7 @@ export function openMcpLogins(dataHome: string, keyring: Keyring = systemKeyring
       await forget(server);
     },
     forget,
+    servers: async () => Object.keys(await read()).sort(),
     locked: (server, action) => alone(lockOf(server), action, holdsMs + marginMs),
   };
 }

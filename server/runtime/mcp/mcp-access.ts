@@ -89,8 +89,11 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
     return entry;
   };
   const remote = async (name: string, entry = entryOf(name)) => {
-    const target = await resolveEntry(name, entry, expand, AbortSignal.timeout(promptLimitMs));
-    if (target.type === 'stdio')
+    const isLocal = (entry.type ?? 'stdio') === 'stdio';
+    const target = isLocal
+      ? null
+      : await resolveEntry(name, entry, expand, AbortSignal.timeout(promptLimitMs));
+    if (target === null || target.type === 'stdio')
       throw new McpFailure('it is a process of this machine, which needs no login');
     return target;
   };
