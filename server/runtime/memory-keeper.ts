@@ -23,8 +23,8 @@ export interface MemoryKeeper {
   /** Whether the person wants agents to remember. */
   isWanted(run: RememberingRun): Promise<boolean>;
   /**
-   * What may matter to the prompt, the most important first; nothing where the person wants none. By words no model is
-   * asked, which costs and stores something.
+   * What may matter to the prompt, the most important first; nothing where the person wants none. By `words` no
+   * model is asked, which would cost something and store vectors.
    */
   recall(
     run: RememberingRun,

@@ -10,6 +10,7 @@ import { ServiceError } from '@service/client/errors';
 import { keyed } from '../lost-answers.ts';
 import type { Progress } from '../run/progress.ts';
 import {
+  type FileMarks,
   forgetDocument,
   forgetFile,
   forgetFiles,
@@ -166,7 +167,7 @@ async function upload(
   client: ServiceClient,
   { workspace_id }: Corpus,
   blob: Blob,
-  { filename, metadata }: { readonly filename: string; readonly metadata: ReturnType<typeof marksOf> },
+  { filename, metadata }: { readonly filename: string; readonly metadata: FileMarks },
   signal: AbortSignal,
 ): Promise<string> {
   const body = { workspace_id, filename, purpose: 'knowledge' as const, metadata, file: filename };

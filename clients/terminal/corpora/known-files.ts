@@ -15,7 +15,7 @@ export interface KnownFile {
 }
 
 /** The metadata of a file by which it is known again. */
-interface FileMarks {
+export interface FileMarks {
   readonly place: string;
   /** Of where the place is, and of both. Short, and hashes: the folders of people's machines are nobody else's affair. */
   readonly root: string;
@@ -55,7 +55,7 @@ export async function knownFiles(
   }
   // The folder that it was added from may be another one now, above or below.
   const byPath = Map.groupBy(known, ({ file }) => file.metadata.path ?? '');
-  // Those of before say it by their place and the folder of that.
+  // Older versions have marked files by their place and the folder of that alone.
   const byName = Map.groupBy(byPath.get('') ?? [], ({ file }) => basename(file.metadata.place ?? ''));
   return (file) => {
     const { path, place } = marksOf(file);
