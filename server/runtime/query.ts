@@ -38,6 +38,8 @@ export interface Query {
   readonly onUnanswered: 'wait' | 'deny';
   /** Of a run that another process has begun, and whose query does not say all that it was asked with. */
   readonly taken?: true;
+  /** Its messages are stored with the run, and left out here. */
+  readonly stored?: true;
   readonly generation?: Generation;
   /** The plan of the session that the run is to carry out. */
   readonly approval?: Approval;

@@ -60,7 +60,7 @@ function doneOf(events: readonly NumberedEvent[]) {
   return last.data;
 }
 
-test('a run that works or waits for its turn holds no files of its prompt: they are kept with the session', async () => {
+test('a run that works or waits for its turn holds no files and no long texts: they are kept with the session', async () => {
   const kept = {
     ...transcript,
     beginRun: (run: NewRun) =>
@@ -68,13 +68,14 @@ test('a run that works or waits for its turn holds no files of its prompt: they 
         ...run,
         messages: run.messages.map((message) => ({
           ...message,
-          parts: message.parts.filter(({ type }) => type === 'text'),
+          parts: message.parts.filter(({ type }) => type === 'text').map((part) => ({ ...part })),
         })),
       }),
   };
   const own = await createRuntime({}, { transcript: kept, demo: true, workspacePath: async () => folder });
   onTestFinished(() => own.close());
-  const start = async (text: string) => {
+  const start = async (said: string) => {
+    const text = { type: 'text' as const, text: `${said}\n${'Much. '.repeat(4000)}` };
     const file = {
       type: 'file' as const,
       media_type: 'image/png',
@@ -83,10 +84,8 @@ test('a run that works or waits for its turn holds no files of its prompt: they 
       sha256: 'x',
       data: 'AA==',
     };
-    const { runId } = await own.start(
-      query('', { messages: [{ role: 'user', parts: [{ type: 'text', text }, file] }] }),
-    );
-    return { runId, file: new WeakRef(file) };
+    const { runId } = await own.start(query('', { messages: [{ role: 'user', parts: [text, file] }] }));
+    return { runId, held: [new WeakRef(text), new WeakRef(file)] };
   };
   const [working, waiting] = [await start('Please write a file named hello.txt'), await start('Say hello.')];
   for await (const { data } of own.follow(working.runId, {
@@ -96,7 +95,8 @@ test('a run that works or waits for its turn holds no files of its prompt: they 
   }))
     if ('type' in data && data.type === 'permission_requested') break;
   collectGarbage();
-  expect([working.file.deref(), waiting.file.deref()]).toEqual([undefined, undefined]);
+  const held = [working, waiting].flatMap((run) => run.held.map((part) => part.deref()));
+  expect(held).toEqual([undefined, undefined, undefined, undefined]);
 });
 
 test('a run holds the files of its session for a call of the model, and not while a person is waited for', async () => {

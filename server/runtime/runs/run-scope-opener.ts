@@ -236,14 +236,15 @@ export function scopeOpener(given: ScopeParts): OpenScope {
   };
 }
 
-/** What is asked, or was asked last where nothing new is; of a run that is taken over not what waits behind it. */
+/** What is asked, or was asked last where nothing new is; of a run that is stored not what waits behind it. */
 async function promptOf(
-  { messages, session, taken }: Query,
+  { messages, session, taken, stored }: Query,
   runId: string,
   transcript: Transcript,
 ): Promise<string> {
+  const isStored = taken ?? stored ?? false;
   const said =
-    messages.length > 0 ? messages : await transcript.readMessages(session.id, taken ? runId : undefined);
+    messages.length > 0 ? messages : await transcript.readMessages(session.id, isStored ? runId : undefined);
   const prompt = said.findLast(({ role }) => role === 'user');
   return (prompt?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 }

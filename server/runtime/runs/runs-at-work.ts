@@ -155,7 +155,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       throw new Problem('overloaded', 'This server works on as many runs as it can hold; try again soon.');
     const controller = new AbortController();
     // Until the run ends its closures keep this, and must name nothing of the query itself.
-    const held = withTextsAlone(query);
+    const held = withShortTextsAlone(query);
     const [scope, workspacePlace] = await parts.preparing(async () => [
       await parts.openScope(held, runId, controller),
       await parts.workspacePlace(held.session.workspaceId),
@@ -285,13 +285,17 @@ function isWaitedFor({ trigger, onUnanswered, request }: Query): boolean {
   return trigger === 'api' && onUnanswered === 'deny' && !request?.summary;
 }
 
-/** Its files are read again when its turn has come: of many runs that wait, each would hold up to 43 MB. */
-function withTextsAlone(query: Query): Query {
+/** As most are: to hold them costs less than to read them again. */
+const mostHeld = 16_384;
+
+/** Its files and long texts are read again when its turn has come: of many runs that wait, each would hold up to 50 MB. */
+function withShortTextsAlone(query: Query): Query {
   const messages = query.messages.map(({ role, parts }) => ({
     role,
-    parts: parts.filter(({ type }) => type === 'text'),
+    parts: parts.filter((part) => part.type === 'text'),
   }));
-  return { ...query, messages };
+  const length = messages.flatMap(({ parts }) => parts).reduce((sum, { text }) => sum + text.length, 0);
+  return length > mostHeld ? { ...query, messages: [], stored: true } : { ...query, messages };
 }
 
 function queuedEvent({ runId, sessionId }: RunScope) {
