@@ -325,7 +325,7 @@ test('that has ended and whose events are no longer kept is not waited for: what
   const { transcript, runs } = resuming.services.store;
   // All of them end before any of that is stored with their starter, whose process is then cut off; and housekeeping comes
   // by before it goes on, for which nobody waits a week here.
-  const finishing = vi.spyOn(transcript, 'finishAgent').mockImplementationOnce(async () => {
+  const finishing = vi.spyOn(transcript, 'readUsed').mockImplementationOnce(async () => {
     await endAll();
     await runs.pruneEvents(new Date(Date.now() + 60_000));
     throw new Problem('database_unavailable', 'The database is away.');

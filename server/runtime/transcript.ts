@@ -428,12 +428,6 @@ export interface Transcript {
   countAgents(rootRunId: string): Promise<number>;
   /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */
   readSpending(rootRunId: string): Promise<{ readonly usage: Usage; readonly cost: number }>;
-  /** Adds to the session what an agent has used, and stores that it is done. */
-  finishAgent(
-    run: { readonly runId: string; readonly sessionId: string },
-    used: { readonly usage: Usage; readonly cost: Message['cost'] },
-    events: readonly NumberedEvent[],
-  ): Promise<void>;
   /** Asks the run to stop, in whichever process it is at work; the first reason stands. */
   stopRun(runId: string, reason: InterruptReason): Promise<void>;
   /** Stores a plan of the run's session: a version of its newest plan, unless that was approved before. */

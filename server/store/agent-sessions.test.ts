@@ -217,15 +217,27 @@ describeStores('Sessions of agents', (store, engine) => {
     expect(await store().transcript.readInterrupt(own.runId)).toBeNull();
   });
 
-  it('count what they use for the session above, and not for its run', async () => {
+  it('count what they have used by their end for each session above, also when those runs have ended, and for none of the runs', async () => {
     const reach = await newAccount(store());
     const parent = await beginRun(store(), reach);
+    const child = await startAgent(store(), parent, '1 call_1');
+    const grandchild = await startAgent(store(), child, '1 call_1', parent.runId);
     const used = { input_tokens: 7, output_tokens: 3, cached_input_tokens: 1 };
-    await store().transcript.finishAgent(parent, { usage: used, cost: 0.5 }, []);
-    const { session } = (await store().sessions.find(reach, parent.sessionId)) ?? {};
-    expect(session).toMatchObject({ usage: used, cost: 0.5 });
+    const step = { messages: [], cost: 0.25, steps: 1 as const, events: [] };
+    for (const run of [child, grandchild])
+      await store().transcript.commitStep({ ...run, ...step, usage: used });
+    await endRun(store(), parent);
+    await endRun(store(), grandchild, 2, { usage: used, cost: null });
+    await endRun(store(), child);
+    const session = async (id: string) => (await store().sessions.find(reach, id))?.session;
+    expect(await session(grandchild.sessionId)).toMatchObject({ usage: times(2), cost: null });
+    expect(await session(child.sessionId)).toMatchObject({ usage: times(3), cost: null });
+    expect(await session(parent.sessionId)).toMatchObject({ usage: times(3), cost: null });
+    function times(factor: number) {
+      return { input_tokens: 7 * factor, output_tokens: 3 * factor, cached_input_tokens: factor };
+    }
     const { run } = (await store().runs.find(reach, parent.runId)) ?? {};
-    expect(run?.usage.input_tokens).toBe(0);
+    expect(run).toMatchObject({ usage: noUsage, cost: 0 });
   });
 
   it('keep what they change side by side in the session above: each content once, and every byte counted', async () => {

@@ -2,10 +2,11 @@
 import type { Knex } from 'knex';
 import type { InterruptReason, Usage } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import { toCost, toDollars } from './costs.ts';
+import type { RunEnd } from './change-run.ts';
+import { addCost, sumCosts, toCost, toDollars } from './costs.ts';
 import type { RunRow } from './runs.ts';
 import { indexNewTitle } from './search-index.ts';
-import { freshSession, type SessionRow, tellNewSession } from './session-rows.ts';
+import { addUsage, freshSession, type SessionRow, saveSession, tellNewSession } from './session-rows.ts';
 
 /** An agent as it is started. */
 export interface NewAgentSession {
@@ -90,6 +91,43 @@ export async function findStartedAgent(
       'runs.agent_slug',
     );
   return row ? { sessionId: row.session_id, runId: row.id, agentSlug: row.agent_slug } : null;
+}
+
+/**
+ * Holds the sessions of those whom the agent of a session works for, up to that of the person, and answers with them. To be
+ * called before that session itself is held: from above, as whoever deletes them all.
+ */
+export async function holdSessionsAbove(sql: Knex.Transaction, sessionId: string): Promise<SessionRow[]> {
+  const placeOf = (id: string) =>
+    sql<SessionRow>('sessions').where({ id }).first('id', 'parent_id', 'root_run_id');
+  const agent = await placeOf(sessionId);
+  const above: string[] = [];
+  // Where a person asks an agent something, what that starts works for no one further up.
+  for (let row = agent; row?.parent_id && row.root_run_id && row.root_run_id === agent?.root_run_id; ) {
+    above.unshift(row.parent_id);
+    row = await placeOf(row.parent_id);
+  }
+  const held: SessionRow[] = [];
+  for (const id of above) {
+    const row = await sql<SessionRow>('sessions').where({ id }).forUpdate().first();
+    if (row) held.push(row);
+  }
+  return held;
+}
+
+/** What the run of an agent has used by its end, whoever ends it, counts for the sessions above, and for none of their runs. */
+export async function addUsedAbove(
+  sql: Knex.Transaction,
+  above: readonly SessionRow[],
+  run: RunRow,
+  { usage, cost = 0 }: Pick<RunEnd, 'usage' | 'cost'>,
+  now: number,
+): Promise<void> {
+  if (run.trigger !== 'agent') return;
+  const used = { ...addUsage(run, usage), ...addCost(run, cost) };
+  if (!used.unpriced && used.cost_nanodollars + used.input_tokens + used.output_tokens === 0) return;
+  for (const session of above)
+    await saveSession(sql, session, { ...addUsage(session, used), ...sumCosts(session, used) }, now);
 }
 
 /** With what agents below it have used. Nothing of a run that is gone with its session. */

@@ -52,8 +52,6 @@ export interface RunChange {
   /** Who has used it, where no message tells: another may have stood in for the one that was asked for. */
   readonly model?: string;
   readonly context?: ContextUse;
-  /** Counts for the session, and not for the run. */
-  readonly ofAgent?: { readonly usage: Usage; readonly cost: Message['cost'] };
   readonly steps?: number;
   /** Whether all that was begun is now stored, up to the last of the events. */
   readonly committed?: boolean;
@@ -110,7 +108,6 @@ export async function applyChange(
   await meterChange(sql, run, { messages, usage, cost, model: change.model ?? null }, now);
 }
 
-/** What agents have used was metered when their own runs stored it. */
 async function meterChange(
   sql: Knex.Transaction,
   run: RunRow,
@@ -168,13 +165,12 @@ async function followRun(
   now: number,
 ): Promise<void> {
   const { messages = [], usage = noUsage, cost = 0, context } = change;
-  const { ofAgent = { usage: noUsage, cost: 0 } } = change;
   const { status, message_count, context_used, context_window, summary_message_id } = session;
   const changes = {
     status: change.present,
     message_count: message_count + messages.length,
-    ...addUsage(session, addUsage(usage, ofAgent.usage)),
-    ...addCost({ ...session, ...addCost(session, cost) }, ofAgent.cost),
+    ...addUsage(session, usage),
+    ...addCost(session, cost),
     context_used: context ? context.used : context_used,
     context_window: context ? context.window : context_window,
     summary_message_id: messages.findLast(({ summary }) => summary)?.id ?? summary_message_id,

@@ -26,6 +26,14 @@ export function toNanodollars(dollars: Message['cost']): number | null {
   return dollars === null ? null : Math.round(dollars * nanodollars);
 }
 
+/** What two rows have gathered. */
+export function sumCosts(a: CostColumns, b: CostColumns): CostColumns {
+  return {
+    cost_nanodollars: a.cost_nanodollars + b.cost_nanodollars,
+    unpriced: Boolean(a.unpriced) || Boolean(b.unpriced),
+  };
+}
+
 /** The columns with one more cost, in dollars. */
 export function addCost(columns: CostColumns, dollars: number | null): CostColumns {
   return {

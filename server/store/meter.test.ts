@@ -123,7 +123,7 @@ describeStores('The meter', (store, engine) => {
       },
     });
     await step({ runId, sessionId });
-    await store().transcript.finishAgent(parent, { usage, cost: 0.5 }, []);
+    await endRun(store(), { runId, sessionId });
     expect(await counted(key)).toEqual([1, 120, 500_000_000]);
   });
 

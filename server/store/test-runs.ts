@@ -2,6 +2,7 @@
 import type { Message, PermissionRequest, PromptRequest, Question, ResponseChunk } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import type { Occurrence } from './begin-job-run.ts';
+import type { RunEnd } from './change-run.ts';
 import type { NumberedEvent } from './run-events.ts';
 import type { Reach, Store } from './store.ts';
 
@@ -70,15 +71,16 @@ export async function endRun(
   store: Store,
   run: { readonly runId: string; readonly sessionId: string },
   seq = 2,
+  unfinished: Pick<RunEnd, 'usage' | 'cost'> = { usage: noUsage },
 ): Promise<void> {
   await store.transcript.endRun({
     ...run,
+    ...unfinished,
     status: 'interrupted',
     stopReason: 'interrupted',
     interruptReason: 'requested',
     error: null,
     messages: [],
-    usage: noUsage,
     events: [chunk(seq, 'end')],
   });
 }

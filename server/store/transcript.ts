@@ -11,8 +11,10 @@ import type {
   Usage,
 } from '../contract/api.ts';
 import {
+  addUsedAbove,
   countAgents,
   findStartedAgent,
+  holdSessionsAbove,
   type NewAgentSession,
   personsRun,
   readSpending,
@@ -168,11 +170,6 @@ export interface Transcript {
   countAgents(rootRunId: string): Promise<number>;
   /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */
   readSpending(rootRunId: string): Promise<{ readonly usage: Usage; readonly cost: number }>;
-  finishAgent(
-    run: RunOfSession,
-    used: { readonly usage: Usage; readonly cost: Message['cost'] },
-    events: readonly NumberedEvent[],
-  ): Promise<void>;
   stopRun(runId: string, reason: InterruptReason): Promise<void>;
   writePlan(run: RunOfSession, plan: WrittenPlan): Promise<Plan>;
   readPlan(sessionId: string): Promise<Plan | null>;
@@ -203,14 +200,21 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
   const appends = createAppendQueue(database, held, now);
   const change = (
     { runId, sessionId }: RunOfSession,
-    work: (sql: Knex.Transaction, session: SessionRow, run: RunRow) => Promise<RunChange>,
+    work: (
+      sql: Knex.Transaction,
+      session: SessionRow,
+      run: RunRow,
+      above: readonly SessionRow[],
+    ) => Promise<RunChange>,
+    holding: 'session' | 'sessions above' = 'session',
   ): Promise<void> =>
     database.writeOfRun(async (sql, unremembered) => {
+      const above = holding === 'sessions above' ? await holdSessionsAbove(sql, sessionId) : [];
       // The session first, as everywhere: two transactions then never wait for each other.
       const session = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
       const run = await held.lock(sql, runId);
       if (!session) return;
-      await applyChange(sql, session, run, await work(sql, session, run), now());
+      await applyChange(sql, session, run, await work(sql, session, run, above), now());
       unremembered();
     });
   /** An agent that is begun for a run that has ended, or that another process has by now, would work for nobody. */
@@ -289,10 +293,14 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       database.write('installation', (sql) => addGrants(sql, requestId, patterns, now())),
     recordChange: async (given) => {
       const packed = await packChange(given);
-      await change(given, async (sql, session, run) => {
-        await insertChange(sql, await personsRun(sql, session, run), given, packed, now());
-        return { events: [] };
-      });
+      await change(
+        given,
+        async (sql, session, run) => {
+          await insertChange(sql, await personsRun(sql, session, run), given, packed, now());
+          return { events: [] };
+        },
+        'sessions above',
+      );
     },
     replaceTitle: (sessionId, present, title) =>
       database.write('installation', async (sql) => {
@@ -321,7 +329,6 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     readUsed: (runId) => database.read('installation', (sql) => readUsed(sql, runId)),
     countAgents: (rootRunId) => database.read('installation', (sql) => countAgents(sql, rootRunId)),
     readSpending: (rootRunId) => database.read('installation', (sql) => readSpending(sql, rootRunId)),
-    finishAgent: (run, ofAgent, events) => change(run, async () => ({ events, ofAgent })),
     stopRun: (runId, reason) => database.write('installation', (sql) => requestStop(sql, runId, reason)),
     writePlan: ({ runId, sessionId }, plan) =>
       database.write('installation', async (sql) => {
@@ -336,16 +343,21 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     readPlan: (sessionId) => database.read('installation', (sql) => readPlan(sql, sessionId)),
     carriesOutPlan: (runId) => database.read('installation', (sql) => carriesOutPlan(sql, runId)),
     endRun: async (end) => {
-      await change(end, async (sql, _session, run) => {
-        const beside = await besideRun(sql, end.runId);
-        if (beside.permissions) await cancelPermissions(sql, end.runId, now());
-        if (beside.prompts) await cancelPrompts(sql, end.runId, now());
-        await excludeMessages(sql, end.sessionId, end.excluded ?? []);
-        if (beside.plans) await endPlan(sql, end, now());
-        if (beside.jobs) await endJobRun(sql, run, end, now());
-        await stopAgentsOf(sql, end.runId);
-        return { ...end, events: behind(run, end.events), end };
-      });
+      await change(
+        end,
+        async (sql, _session, run, above) => {
+          const beside = await besideRun(sql, end.runId);
+          if (beside.permissions) await cancelPermissions(sql, end.runId, now());
+          if (beside.prompts) await cancelPrompts(sql, end.runId, now());
+          await excludeMessages(sql, end.sessionId, end.excluded ?? []);
+          if (beside.plans) await endPlan(sql, end, now());
+          if (beside.jobs) await endJobRun(sql, run, end, now());
+          await stopAgentsOf(sql, end.runId);
+          await addUsedAbove(sql, above, run, end, now());
+          return { ...end, events: behind(run, end.events), end };
+        },
+        'sessions above',
+      );
       held.release(end.runId);
       spenders.delete(end.runId);
     },

@@ -76,8 +76,10 @@ async function toEnd(
   if (!told.has('agent_started'))
     await tell(log, { type: 'agent_started', ...namesOf(call, agent), description });
   const outcome = await follow(scope, log, without(call, tools), agent, told);
-  if (!told.has('agent_finished')) await finish(scope, log, call, agent, outcome);
-  return outcome.output;
+  const { status, usage, cost, output } = outcome;
+  if (!told.has('agent_finished'))
+    await tell(log, { type: 'agent_finished', ...namesOf(call, agent), status, usage, cost });
+  return output;
 }
 
 /** The agent is followed from its first event: of its tools, so many have been told of. */
@@ -336,19 +338,6 @@ async function lastAnswer(
 function clip(text: string): string {
   if (text.length <= answerLimit) return text;
   return `${text.slice(0, answerLimit).toWellFormed()}\n[The rest, ${text.length - answerLimit} characters, is left out.]`;
-}
-
-async function finish(
-  scope: RunScope,
-  log: EventLog,
-  call: AgentCall,
-  agent: StartedAgent,
-  { status, usage, cost }: Outcome,
-): Promise<void> {
-  const data = { type: 'agent_finished', ...namesOf(call, agent), status, usage, cost } as const;
-  await log.commit([{ name: 'runtime', data }], (events) =>
-    scope.transcript.finishAgent(scope, { usage, cost }, events),
-  );
 }
 
 function namesOf({ toolCallId }: AgentCall, { sessionId, runId, agentSlug }: StartedAgent) {

@@ -253,9 +253,6 @@ export function createMemoryTranscript(): MemoryTranscript {
         cost: addCosts(...all.map(({ cost }) => cost)) ?? 0,
       };
     },
-    async finishAgent({ runId }, _used, events) {
-      append(runId, events);
-    },
     async stopRun(runId, reason) {
       runOf(runId).interrupted ??= reason;
     },
