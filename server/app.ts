@@ -71,35 +71,51 @@ function serveFixed(fixed: readonly Path[], steps: Steps): RequestHandler {
   };
 }
 
-/** One path: what is meant, who calls, may they, what do they say, and what is the answer. */
-function serve(path: Path, { ports, performOnce, replies }: Steps): RequestHandler {
+/** All that comes to one path. */
+function serve(path: Path, steps: Steps): RequestHandler {
   return async (request) => {
     const exchange = exchangeOf(request);
     if (request.method === 'OPTIONS') return answerOptions(path, exchange);
-    const route = operationFor(path, request.method);
-    exchange.route = route;
-    const principal = await identify(exchange, ports);
-    await limitRate(exchange, route, principal, ports);
-    requireAcceptable(request, route);
-    const stillValid = async () => {
-      if (exchange.caller) await requireStillValid(exchange.caller, ports.identity);
-    };
-    const begun = performance.now();
-    const body = await readBody(exchange, route);
-    // A request may be kept half sent until its credential has ended: it is not to act with that any more.
-    if (performance.now() - begun > slowBodyMs) await stillValid();
-    const validated = await validate(exchange, route, body);
-    // A file goes on arriving while its operation reads it.
-    const input = { ...validated, body: withCheckedFiles(validated.body, stillValid) };
-    replies.admit(exchange, input.body, principal);
-    const { requestId } = exchange;
-    const origin = principal?.origin ?? originOf(exchange);
-    const signal = abortWithCaller(exchange);
-    const keyless = { earlierRun: null, onceReceived, keepMeanwhile };
-    const headOnly = request.method === 'HEAD';
-    const call = { ...input, ...keyless, principal, requestId, origin, signal, headOnly };
-    await replies.send(exchange, await performOnce(exchange, route, call), principal);
+    const { reply, principal } = await answer(exchange, path, steps);
+    // It may be a stream that lasts for hours: nothing here holds any more what was asked for it.
+    await steps.replies.send(exchange, reply, principal);
   };
+}
+
+interface Answered {
+  readonly reply: AnyReply;
+  readonly principal: Caller | null;
+}
+
+/** What is meant, who calls, may they, what do they say, and what is the answer. */
+async function answer(
+  exchange: Exchange,
+  path: Path,
+  { ports, performOnce, replies }: Steps,
+): Promise<Answered> {
+  const { request, requestId } = exchange;
+  const route = operationFor(path, request.method);
+  exchange.route = route;
+  const principal = await identify(exchange, ports);
+  await limitRate(exchange, route, principal, ports);
+  requireAcceptable(request, route);
+  const stillValid = async () => {
+    if (exchange.caller) await requireStillValid(exchange.caller, ports.identity);
+  };
+  const begun = performance.now();
+  const body = await readBody(exchange, route);
+  // A request may be kept half sent until its credential has ended: it is not to act with that any more.
+  if (performance.now() - begun > slowBodyMs) await stillValid();
+  const validated = await validate(exchange, route, body);
+  // A file goes on arriving while its operation reads it.
+  const input = { ...validated, body: withCheckedFiles(validated.body, stillValid) };
+  replies.admit(exchange, input.body, principal);
+  const origin = principal?.origin ?? originOf(exchange);
+  const signal = abortWithCaller(exchange);
+  const keyless = { earlierRun: null, onceReceived, keepMeanwhile };
+  const headOnly = request.method === 'HEAD';
+  const call = { ...input, ...keyless, principal, requestId, origin, signal, headOnly };
+  return { reply: await performOnce(exchange, route, call), principal };
 }
 
 /** Without a key nothing is remembered. */

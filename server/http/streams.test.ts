@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ServerEvent } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { collectGarbage } from '../test-garbage.ts';
 import { revokedWithinMs } from '../test-revocation.ts';
 import type { AnyCall } from './ports.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from './test-server.ts';
@@ -60,9 +61,9 @@ async function* of(...given: readonly (ServerEvent | Error)[]): AsyncGenerator<S
 }
 
 /** Yields one event, then nothing until the caller has gone. */
-async function* untilAborted(call: AnyCall): AsyncGenerator<ServerEvent> {
+async function* untilAborted({ signal }: Pick<AnyCall, 'signal'>): AsyncGenerator<ServerEvent> {
   yield delta('x');
-  await new Promise((resolve) => call.signal.addEventListener('abort', resolve));
+  await new Promise((resolve) => signal.addEventListener('abort', resolve));
 }
 
 describe('what is on the wire', () => {
@@ -344,6 +345,37 @@ test('a reader that takes nothing for long is told to resume, and holds nothing 
   await new Promise((resolve) => socket.once('close', resolve));
   expect(tail).toContain(': resume\n\n');
   expect(tail).not.toContain('event: error');
+});
+
+test('an open stream holds nothing of what was asked for it', async () => {
+  const asked: WeakRef<object>[] = [];
+  server = await startTestServer({
+    handlers: {
+      async streamQuery(call) {
+        asked.push(new WeakRef(call.body as object)); // the contract wants one
+        return {
+          status: 200,
+          type: 'text/event-stream',
+          headers: { 'X-Run-Id': run },
+          body: untilAborted({ signal: call.signal }),
+        };
+      },
+    },
+  });
+  const open = (headers: Record<string, string>) =>
+    fetch(`${server.url}/api/v1/query/stream`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer login', 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ prompt: 'Hello.' }),
+    });
+  const streams = [await open({}), await open({ 'Idempotency-Key': 'one' })];
+  expect(streams.map(({ status }) => status)).toEqual([200, 200]);
+  await expect
+    .poll(() => {
+      collectGarbage();
+      return asked.map((body) => body.deref());
+    })
+    .toEqual([undefined, undefined]);
 });
 
 test('a slow reader holds the source back instead of filling the memory', async () => {

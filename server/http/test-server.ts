@@ -91,7 +91,11 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
         throw new Problem('credential_invalid', 'The credential is unknown or was revoked.');
       },
       // Nothing is kept beyond the answer.
-      requests: { find: async () => null, add: options.keeps ?? (async () => undefined) },
+      requests: {
+        find: async () => null,
+        add: options.keeps ?? (async () => undefined),
+        once: (_request: unknown, work: () => Promise<AnyReply>) => work(),
+      },
       stillValid: async (known: readonly Caller[]) => {
         const valid = new Set([...callers.values()].map(({ credentialId }) => credentialId));
         return known.map(({ credentialId }) => valid.has(credentialId));

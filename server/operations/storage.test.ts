@@ -1,10 +1,9 @@
 /** The settings of storage over HTTP: who sets them, what they change on every node, and what stays where it was. */
 import { randomUUID } from 'node:crypto';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasS3, startS3, type TestS3 } from '../store/test-s3.ts';
 import { type Account, type Answer, coded, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { collectGarbage } from '../test-garbage.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -104,9 +103,6 @@ test.each([
 const mebibyte = 2 ** 20;
 
 // What nobody holds any more would count until it is collected by itself.
-setFlagsFromString('--expose-gc');
-const collectGarbage: () => void = runInNewContext('gc');
-
 /** Sent piece by piece, as they are wanted; answers with what the process held more than before, at most. */
 async function mostHeldWhile(
   send: (content: ReadableStream<Uint8Array>) => Promise<Answer>,

@@ -3,19 +3,15 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { createLog } from '../log.ts';
+import { collectGarbage } from '../test-garbage.ts';
 import { createMemoryTranscript, type MemoryTranscript } from './memory/memory-transcript.ts';
 import { noUsage } from './models/model.ts';
 import { createRuntime, type Query, type Runtime } from './runtime.ts';
 import { testQuery } from './test-query.ts';
 import type { NewRun, NumberedEvent, TakenRun } from './transcript.ts';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void; // exposed in the line before
 
 let folder: string;
 let transcript: MemoryTranscript;

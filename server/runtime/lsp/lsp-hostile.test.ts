@@ -2,18 +2,14 @@
 import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { collectGarbage } from '../../test-garbage.ts';
 import { sandboxHere } from '../processes/test-sandbox.ts';
 import { unreachableFile } from '../tools/test-workspace.ts';
 import { isAlive, type LspBench, lspBench, pidsOf, smallBench, smallServer, until } from './test-lsp.ts';
 
 const sandbox = await sandboxHere();
 const has = !('unavailable' in sandbox);
-
-setFlagsFromString('--expose-gc');
-const collectGarbage: () => void = runInNewContext('gc');
 
 function heldBytes(): number {
   collectGarbage();

@@ -1,13 +1,9 @@
 /** Servers of the settings, each of them a process for each workspace: how many there are at most, and what is left of those that went. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { collectGarbage } from '../../test-garbage.ts';
 import { call, hostile, testContext, testMcp, testWorkspace } from './test-mcp.ts';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void; // exposed in the line before
 
 const full = 'this server has as many connections to MCP servers as it may; try again later';
 

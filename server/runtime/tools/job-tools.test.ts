@@ -1,16 +1,12 @@
 // Commands in the background, with real processes.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { collectGarbage } from '../../test-garbage.ts';
 import { bashTool } from './bash.ts';
 import { jobKillTool, jobOutputTool } from './job-tools.ts';
 import { createJobs, type JobLimits } from './jobs.ts';
 import { callTool, testWorkspace } from './test-workspace.ts';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void; // exposed in the line before
 
 const few: JobLimits = { ofSession: 10, ofProcess: 200, remembered: 20, rememberedMs: 60_000 };
 

@@ -1,0 +1,7 @@
+/** Has what nobody holds any more taken away at once, for tests of what is held. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+setFlagsFromString('--expose-gc');
+
+export const collectGarbage = runInNewContext('gc') as () => void; // exposed in the line before
