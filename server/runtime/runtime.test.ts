@@ -6,7 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { createLog } from '../log.ts';
-import { collectGarbage } from '../test-garbage.ts';
+import { collectGarbage, isHeld } from '../test-garbage.ts';
 import { createMemoryTranscript, type MemoryTranscript } from './memory/memory-transcript.ts';
 import { noUsage } from './models/model.ts';
 import { createRuntime, type Query, type Runtime } from './runtime.ts';
@@ -90,9 +90,8 @@ test('a run that works or waits for its turn holds no files and no long texts: t
     signal: AbortSignal.timeout(50_000),
   }))
     if ('type' in data && data.type === 'permission_requested') break;
-  collectGarbage();
-  const held = [working, waiting].flatMap((run) => run.held.map((part) => part.deref()));
-  expect(held).toEqual([undefined, undefined, undefined, undefined]);
+  const held = [...working.held, ...waiting.held];
+  await expect.poll(() => held.map(isHeld)).toEqual([false, false, false, false]);
 });
 
 test('a run holds the files of its session for a call of the model, and not while a person is waited for', async () => {

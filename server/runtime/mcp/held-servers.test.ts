@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { collectGarbage } from '../../test-garbage.ts';
+import { isHeld } from '../../test-garbage.ts';
 import { call, hostile, testContext, testMcp, testWorkspace } from './test-mcp.ts';
 
 const full = 'this server has as many connections to MCP servers as it may; try again later';
@@ -51,11 +51,7 @@ test('of a server that nobody uses any more, what it offered is not held', async
   const place = { workspacePath: testWorkspace() };
   const mcp = testMcp({ idle: hostile('well') }, {}, { idleMs: 50 });
   const listing = await mcp.connect('idle', place).then((server) => new WeakRef(server?.listing ?? {}));
-  const isHeld = () => {
-    collectGarbage();
-    return listing.deref() !== undefined;
-  };
-  await expect.poll(isHeld).toBe(false);
+  await expect.poll(() => isHeld(listing)).toBe(false);
   expect(mcp.states(place)).toEqual([{ name: 'idle', state: 'idle', detail: null }]);
 });
 

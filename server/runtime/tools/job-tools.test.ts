@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { collectGarbage } from '../../test-garbage.ts';
+import { isHeld } from '../../test-garbage.ts';
 import { bashTool } from './bash.ts';
 import { jobKillTool, jobOutputTool } from './job-tools.ts';
 import { createJobs, type JobLimits } from './jobs.ts';
@@ -64,11 +64,7 @@ describe('a command in the background', () => {
       return new WeakRef(progress);
     };
     const progress = await left();
-    const isKept = () => {
-      collectGarbage();
-      return progress.deref() !== undefined;
-    };
-    await expect.poll(isKept).toBe(false);
+    await expect.poll(() => isHeld(progress)).toBe(false);
   });
 
   test('loses no character that is written half before it goes there, and none that is never written whole', async () => {
