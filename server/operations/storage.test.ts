@@ -102,7 +102,6 @@ test.each([
 
 const mebibyte = 2 ** 20;
 
-// What nobody holds any more would count until it is collected by itself.
 /** Sent piece by piece, as they are wanted; answers with what the process held more than before, at most. */
 async function mostHeldWhile(
   send: (content: ReadableStream<Uint8Array>) => Promise<Answer>,

@@ -222,20 +222,20 @@ describeStores('Sessions of agents', (store, engine) => {
     const parent = await beginRun(store(), reach);
     const child = await startAgent(store(), parent, '1 call_1');
     const grandchild = await startAgent(store(), child, '1 call_1', parent.runId);
-    const used = { input_tokens: 7, output_tokens: 3, cached_input_tokens: 1 };
-    const step = { messages: [], cost: 0.25, steps: 1 as const, events: [] };
-    for (const run of [child, grandchild])
-      await store().transcript.commitStep({ ...run, ...step, usage: used });
+    const times = (factor: number) => ({
+      input_tokens: 7 * factor,
+      output_tokens: 3 * factor,
+      cached_input_tokens: factor,
+    });
+    const step = { messages: [], usage: times(1), cost: 0.25, steps: 1 as const, events: [] };
+    for (const run of [child, grandchild]) await store().transcript.commitStep({ ...run, ...step });
     await endRun(store(), parent);
-    await endRun(store(), grandchild, 2, { usage: used, cost: null });
+    await endRun(store(), grandchild, 2, { usage: times(1), cost: null });
     await endRun(store(), child);
     const session = async (id: string) => (await store().sessions.find(reach, id))?.session;
     expect(await session(grandchild.sessionId)).toMatchObject({ usage: times(2), cost: null });
     expect(await session(child.sessionId)).toMatchObject({ usage: times(3), cost: null });
     expect(await session(parent.sessionId)).toMatchObject({ usage: times(3), cost: null });
-    function times(factor: number) {
-      return { input_tokens: 7 * factor, output_tokens: 3 * factor, cached_input_tokens: factor };
-    }
     const { run } = (await store().runs.find(reach, parent.runId)) ?? {};
     expect(run).toMatchObject({ usage: noUsage, cost: 0 });
   });

@@ -299,6 +299,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
           await insertChange(sql, await personsRun(sql, session, run), given, packed, now());
           return { events: [] };
         },
+        // Where an agent has made it, the session of the person keeps what the file held.
         'sessions above',
       );
     },

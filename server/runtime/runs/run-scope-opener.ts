@@ -242,9 +242,8 @@ async function promptOf(
   runId: string,
   transcript: Transcript,
 ): Promise<string> {
-  const isStored = taken ?? stored ?? false;
-  const said =
-    messages.length > 0 ? messages : await transcript.readMessages(session.id, isStored ? runId : undefined);
+  const through = taken || stored ? runId : undefined;
+  const said = messages.length > 0 ? messages : await transcript.readMessages(session.id, through);
   const prompt = said.findLast(({ role }) => role === 'user');
   return (prompt?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 }
