@@ -19,6 +19,7 @@ export interface MemoryPlans {
   mark(runId: string, step: string, status: PlanStepStatus): Plan | null;
   /** What becomes of the plan that the run has carried out. */
   end(runId: string, end: Pick<RunEnd, 'status' | 'stopReason'>): void;
+  forget(sessionIds: ReadonlySet<string>): void;
 }
 
 export function createMemoryPlans(): MemoryPlans {
@@ -68,6 +69,9 @@ export function createMemoryPlans(): MemoryPlans {
       const plan = carriedOutBy(runId);
       const isDone = status === 'completed' && stopReason === 'end_turn';
       if (plan) save(plan, { status: isDone ? 'done' : 'failed' });
+    },
+    forget(sessionIds) {
+      for (const { id, session_id } of plans.values()) if (sessionIds.has(session_id)) plans.delete(id);
     },
   };
 }

@@ -1,4 +1,4 @@
-/** A transcript in memory, for programs that embed the runtime and keep nothing. */
+/** A transcript in memory, for programs that embed the runtime and keep nothing beyond their own life. */
 import type {
   InterruptReason,
   Message,
@@ -33,6 +33,7 @@ export interface MemoryTranscript extends Transcript {
     decision: NonNullable<PermissionRequest['decision']>,
     updatedInput?: PermissionRequest['updated_input'],
   ): void;
+  /** @throws Problem `already_answered`, as the first answer stands. */
   answerPrompt(requestId: string, answers: PromptRequest['answers']): void;
   /** What the session's tools have changed, the oldest first. */
   fileChanges(sessionId: string): readonly NewFileChange[];
@@ -40,6 +41,12 @@ export interface MemoryTranscript extends Transcript {
   requestInterrupt(runId: string): void;
   /** Refuses a plan; one is approved by a query that says so. */
   rejectPlan(planId: string, comment: string | null): void;
+  /**
+   * Lets go of all that a session holds, with those of its agents; until then it is kept. One that was never there is none.
+   *
+   * @throws Problem `session_busy` while a run of it has not ended.
+   */
+  forgetSession(sessionId: string): void;
 }
 
 interface StoredRun {
@@ -66,6 +73,7 @@ export function createMemoryTranscript(): MemoryTranscript {
   const changes = new Map<string, NewFileChange[]>();
   const plans = createMemoryPlans();
   const agents = createMemoryAgents();
+  let lastRunNumber = 0;
 
   const runOf = (runId: string): StoredRun => {
     const run = runs.get(runId);
@@ -115,6 +123,19 @@ export function createMemoryTranscript(): MemoryTranscript {
     if (!request) throw new Error(`No request ${id}`);
     return request;
   };
+  const requirePending = ({ status }: PermissionRequest | PromptRequest) => {
+    if (status === 'pending') return;
+    throw new Problem('already_answered', 'This request is not pending any more; the first answer stands.');
+  };
+  /** Its run works for nobody any more. */
+  const cancelRequests = (runId: string) => {
+    for (const one of permissions.values())
+      if (one.run_id === runId && one.status === 'pending')
+        permissions.set(one.id, { ...one, status: 'cancelled' });
+    for (const one of prompts.values())
+      if (one.run_id === runId && one.status === 'pending')
+        prompts.set(one.id, { ...one, status: 'cancelled' });
+  };
   const addGrants = (requestId: string, patterns: readonly string[]) => {
     const { decision, session_id, tool_name: toolName, action } = find(permissions, requestId);
     if (decision !== 'allow_session' && decision !== 'allow_workspace') return;
@@ -133,7 +154,8 @@ export function createMemoryTranscript(): MemoryTranscript {
         throw new Problem('queue_full', `This session already has ${queueLimit} waiting runs, the maximum.`);
       agents.note(run);
       if (approval) plans.approve(sessionId, id, approval);
-      const runNumber = runs.size + 1;
+      lastRunNumber += 1;
+      const runNumber = lastRunNumber;
       const state = { usage: noUsage, cost: 0, interrupted: null, begun: false, outcome: null };
       runs.set(id, { sessionId, runNumber, events: [...events], ...state });
       const prompt = brought.at(-1);
@@ -271,6 +293,7 @@ export function createMemoryTranscript(): MemoryTranscript {
     rejectPlan: (planId, comment) => plans.reject(planId, comment),
     async endRun({ runId, sessionId, messages: added, usage, cost, events, excluded = [], ...end }) {
       count(runId, usage, cost);
+      cancelRequests(runId);
       plans.end(runId, end);
       for (const started of agents.startedBy(runId)) runOf(started).interrupted ??= 'requested';
       for (const message of messages.get(sessionId) ?? [])
@@ -313,24 +336,35 @@ export function createMemoryTranscript(): MemoryTranscript {
     fileChanges: (sessionId) => changes.get(sessionId) ?? [],
     answerPermission(requestId, decision, updatedInput = null) {
       const request = find(permissions, requestId);
-      if (request.status !== 'pending')
-        throw new Problem(
-          'already_answered',
-          'This request is not pending any more; the first answer stands.',
-        );
+      requirePending(request);
       const updated_input = decision === 'deny' ? null : updatedInput;
       permissions.set(requestId, { ...request, status: 'answered', decision, updated_input });
       if (!updated_input) addGrants(requestId, request.grants);
     },
     answerPrompt(requestId, answers) {
-      prompts.set(requestId, {
-        ...find(prompts, requestId),
-        status: answers ? 'answered' : 'declined',
-        answers,
-      });
+      const request = find(prompts, requestId);
+      requirePending(request);
+      prompts.set(requestId, { ...request, status: answers ? 'answered' : 'declined', answers });
     },
     requestInterrupt(runId) {
       runOf(runId).interrupted ??= 'requested';
+    },
+    forgetSession(sessionId) {
+      const gone = new Set([sessionId, ...agents.sessionsBelow(sessionId)]);
+      if ([...gone].some((id) => openRuns(id).length > 0))
+        throw new Problem(
+          'session_busy',
+          'A run of this session has not ended; interrupt it, and wait for its end.',
+        );
+      for (const id of gone) {
+        for (const message of messages.get(id) ?? []) cameWith.delete(message.id);
+        for (const held of [messages, grants, seen, changes]) held.delete(id);
+      }
+      for (const [id, run] of runs) if (gone.has(run.sessionId)) runs.delete(id);
+      for (const held of [permissions, prompts])
+        for (const { id, session_id } of held.values()) if (gone.has(session_id)) held.delete(id);
+      plans.forget(gone);
+      agents.forget(gone);
     },
   };
 }
