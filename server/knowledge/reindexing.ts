@@ -46,7 +46,7 @@ export type ReindexingOptions<Spender> = {
 };
 
 export type Reindexing = {
-  /** There is something to do: looks at once. */
+  /** Somebody asks for it: looks at once, also whether an embedder that was not here has come. */
   wake(): void;
   close(): Promise<void>;
 };
@@ -65,6 +65,7 @@ export function startReindexing<Spender>(options: ReindexingOptions<Spender>): R
   const closing = new AbortController();
   let working: Promise<void> | null = null;
   let woken = false;
+  let asked = false;
 
   let lookedAt: number | null = null;
   /** What cannot be asked here, until somebody looks again: another process may have what this one lacks. */
@@ -83,13 +84,15 @@ export function startReindexing<Spender>(options: ReindexingOptions<Spender>): R
   const work = async (): Promise<void> => {
     do {
       woken = false;
+      if (asked) absent.clear();
+      asked = false;
       await queueStale();
       for (let taken = await next(); taken; taken = await next())
         if ((await reindex(options, taken, closing.signal)) === 'absent') absent.add(taken.identity);
     } while (woken && !closing.signal.aborted);
   };
 
-  const wake = (): void => {
+  const look = (): void => {
     woken = true;
     if (working || closing.signal.aborted) return;
     working = work()
@@ -102,9 +105,12 @@ export function startReindexing<Spender>(options: ReindexingOptions<Spender>): R
       });
   };
 
-  const timer = setInterval(wake, pollMs).unref();
+  const timer = setInterval(look, pollMs).unref();
   return {
-    wake,
+    wake() {
+      asked = true;
+      look();
+    },
     async close() {
       clearInterval(timer);
       closing.abort();

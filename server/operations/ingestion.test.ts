@@ -278,7 +278,8 @@ test('documents that come while there is no model are found by their words, and 
         expect([mode, notice, data[0]?.document_title]).toEqual(['hybrid', null, title]);
         expect(data[0].vector_rank).toBe(1);
       },
-      { timeout: 60_000, interval: 50 },
+      // By itself it would look again after a minute.
+      { timeout: 40_000, interval: 50 },
     );
   const reindex = async () => expect((await send('POST', `${corpus}/reindex`)).status).toBe(202);
   try {
@@ -288,6 +289,14 @@ test('documents that come while there is no model are found by their words, and 
     expect(bare.notice).toMatch(/service embedder install/);
     expect((await search('What name does my kitten have?')).data).toEqual([]);
     await reindex();
+    await vi.waitFor(
+      async () => {
+        const token = local.operatorKey;
+        const { body: embedder } = await local.request('GET', '/api/v1/settings/embedder', { token });
+        expect(embedder.corpora.error).toMatch(/service embedder install/);
+      },
+      { timeout: 60_000, interval: 20 },
+    );
     const folder = basename(modelFolder(models));
     await symlink(join(modelsDirectory, folder), join(models, folder));
     await reindex();
