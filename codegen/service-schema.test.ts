@@ -144,7 +144,7 @@ const mcpServer =
   'oauth=true oauth_grant="authorization_code" oauth_client_id oauth_client_secret oauth_scope oauth_issuer oauth_callback_port';
 const hook = 'matcher command timeout=30 on_error="deny"';
 
-/** The table that the reference draws, one line an object, with what it leaves to us: logins, limits, the network. */
+/** The table that the reference draws, one line an object, with what it leaves to us: logins, limits, the network and the folders of commands. */
 const table: Readonly<Record<string, string>> = {
   '': '$schema models providers mcp mcpServers lsp options permissions tools hooks image_generation text_to_speech speech_to_text',
   'models.': 'large small',
@@ -168,7 +168,7 @@ const table: Readonly<Record<string, string>> = {
   'options.attribution.': 'trailer_style="assisted-by" co_authored_by generated_with=true',
   'permissions.': 'allowed_tools',
   'tools.': 'bash ls grep',
-  'tools.bash.': 'network=false',
+  'tools.bash.': 'network=false readable_paths',
   'tools.ls.': 'max_depth=0 max_items=1000',
   'tools.grep.': 'timeout="5s"',
   'hooks.': 'pre_tool_use',

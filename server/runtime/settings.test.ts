@@ -2,7 +2,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig, Provider } from '../contract/config.ts';
 import { sandboxHere } from './processes/test-sandbox.ts';
@@ -20,6 +20,7 @@ afterAll(() => upstream.stop());
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'service-settings-'));
   onTestFinished(() => rm(folder, { recursive: true }));
+  onTestFinished(() => void vi.unstubAllEnvs());
 });
 
 test.each([
@@ -84,6 +85,23 @@ test.skipIf('unavailable' in (await sandboxHere())).each([
       command,
     });
     expect(answer).toContain(reached ? 'it is reached' : 'Connection refused');
+  },
+);
+
+test.skipIf('unavailable' in (await sandboxHere()))(
+  '`tools.bash.readable_paths` are read in the sandbox, not changed, and programs are found there (needs bubblewrap)',
+  async () => {
+    const machine = await mkdtemp(join(tmpdir(), 'service-machine-'));
+    onTestFinished(() => rm(machine, { recursive: true }));
+    await mkdir(join(machine, 'tools/bin'), { recursive: true });
+    await writeFile(join(machine, 'tools/bin/own-tool'), '#!/bin/sh\necho own tool\n', { mode: 0o755 });
+    await writeFile(join(machine, 'secret.txt'), 'a secret\n');
+    vi.stubEnv('PATH', `${join(machine, 'tools/bin')}:${process.env.PATH}`);
+    const command = `own-tool; cat ${machine}/secret.txt; echo x > ${machine}/tools/new; ls ${machine}`;
+    expect(await useTool({}, 'bash', { command })).toContain('own-tool: command not found');
+    const readable_paths = [join(machine, 'tools')];
+    const answer = await useTool({ tools: { bash: { readable_paths } } }, 'bash', { command });
+    expect(answer).toMatch(/^own tool\n.*secret\.txt: No such file.*\n.*Read-only file system\ntools\n/);
   },
 );
 

@@ -5,6 +5,7 @@ import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import { settingDefaults } from '../contract/setting-defaults.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { guidancePath } from './guidance/guidance-file.ts';
 import type { Sandbox, SandboxUnavailable } from './processes/sandbox.ts';
 import type { Jobs } from './tools/jobs.ts';
 import type { FindSearchEngine } from './tools/search-engine.ts';
@@ -70,6 +71,7 @@ export function prepareToolsets({
       outbound,
       hiddenPaths,
       allowNetwork: allowsNetwork(config),
+      readablePaths: (config.tools?.bash?.readable_paths ?? []).map((path) => guidancePath(path, '/')),
       ls: {
         max_depth: config.tools?.ls?.max_depth ?? settingDefaults['tools.ls.max_depth'],
         max_items: config.tools?.ls?.max_items ?? settingDefaults['tools.ls.max_items'],

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { lstatSync, type Stats } from 'node:fs';
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { TreeLimits } from '../commands/command.ts';
 import {
@@ -45,6 +45,11 @@ export interface WrapOptions {
   readonly isOwnProgram?: boolean;
   /** Further files or folders to show, for reading. */
   readonly visiblePaths?: readonly string[];
+  /**
+   * Folders of the machine to show, for reading and for starting programs, but for what is hidden: one may hold the
+   * workspace itself. What of the PATH of this process lies in them comes first on that of the command.
+   */
+  readonly readablePaths?: readonly string[] | undefined;
   /** Variables besides those that every command gets. */
   readonly environment?: Readonly<Record<string, string>>;
   /**
@@ -138,6 +143,8 @@ export async function detectSandbox(settings: SandboxSettings = {}): Promise<San
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const said = 'stderr' in error ? String(error.stderr).trim() : '';
+  // Ubuntu 22.04 and RHEL 9 have such a one.
+  if (said.includes('Unknown option --disable-userns')) return 'it is older than 0.8';
   return said.split('\n')[0] || error.message;
 }
 
@@ -153,6 +160,7 @@ function bubblewrap(
     totalsUnbounded: 'unavailable' in groups ? groups.unavailable : null,
     async wrap(command, options) {
       assertSeparate(options.workspacePath);
+      for (const path of options.readablePaths ?? []) assertReadable(path);
       const mayBeRoot = options.isOwnProgram || (settings.mayBeRoot?.() ?? true);
       const owner = await becomingOwner(options.workspacePath, mayBeRoot);
       const guard = options.readOnly ? null : guardProtectedNames(options.workspacePath);
@@ -160,6 +168,7 @@ function bubblewrap(
         const args = [
           ...isolation(options),
           ...systemFiles(limits, options),
+          ...(options.readablePaths ?? []).flatMap((path) => ['--ro-bind-try', path, path]),
           ...hiddenBefore(settings, options),
           ...workspaceFiles(options),
           ...(guard?.args ?? []),
@@ -212,7 +221,7 @@ function entering(group: ControlGroup | null): readonly string[] {
 
 function isolation(options: WrapOptions): readonly string[] {
   const environment = {
-    PATH: SEARCH_PATH,
+    PATH: [...programFolders(options), SEARCH_PATH].join(':'),
     HOME: '/tmp',
     LANG: 'C.UTF-8',
     TERM: 'dumb',
@@ -225,6 +234,11 @@ function isolation(options: WrapOptions): readonly string[] {
     ...Object.entries(environment).flatMap(([name, value]) => ['--setenv', name, value]),
     ...(options.sealedEnvironment ? ['--args', '3'] : []),
   ];
+}
+
+function programFolders({ readablePaths = [] }: WrapOptions): readonly string[] {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  return folders.filter((folder) => readablePaths.some((path) => folder === path || isBelow(path, folder)));
 }
 
 function systemFiles(limits: SandboxLimits, options: WrapOptions): readonly string[] {
@@ -251,10 +265,11 @@ function workspaceFiles(options: WrapOptions): readonly string[] {
   return [options.readOnly ? '--ro-bind' : '--bind', options.workspacePath, options.workspacePath];
 }
 
-/** Hidden folders below a system folder, which may well hold the workspace itself. */
+/** Hidden folders below one that is shown, which may well hold the workspace itself. */
 function hiddenBefore(settings: SandboxSettings, options: WrapOptions): readonly string[] {
+  const shown = [...SYSTEM_FOLDERS, ...(options.readablePaths ?? [])];
   const hidden = (settings.hiddenPaths ?? []).filter((path) =>
-    SYSTEM_FOLDERS.some((folder) => isBelow(folder, path)),
+    shown.some((folder) => folder === path || isBelow(folder, path)),
   );
   return hidden.filter((path) => !isBelow(options.workspacePath, path)).flatMap(mask);
 }
@@ -291,6 +306,14 @@ function assertSeparate(workspacePath: string): void {
   const wrong = taken.some((folder) => folder === workspacePath || isBelow(workspacePath, folder));
   if (wrong || workspacePath === '/')
     throw new Error(`${workspacePath} cannot be a workspace: it is a folder of the system`);
+}
+
+/** What the sandbox has of its own at these places would be covered. */
+function assertReadable(path: string): void {
+  if (['/', '/proc', '/dev', '/sys', '/tmp'].includes(path))
+    throw new Error(
+      `tools.bash.readable_paths cannot name ${path}: name the folders in it that commands need`,
+    );
 }
 
 /** The words in front of a command that bound it. Data rather than address space: runtimes reserve much more than they use. */

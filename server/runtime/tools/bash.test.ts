@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { cpuMsOf } from '../../test-cpu.ts';
@@ -327,6 +327,37 @@ describe('the walls of the sandbox', () => {
       SECRET,
     );
   });
+
+  when(
+    'a readable folder may hold the workspace and what is hidden, and neither changes (needs bubblewrap)',
+    async () => {
+      const workspace = testWorkspace();
+      const above = dirname(workspace.path);
+      const data = join(above, 'data');
+      mkdirSync(data);
+      writeFileSync(join(data, 'master.key'), SECRET);
+      const tool = bashTool({
+        sandbox: await sandboxWith({ hiddenPaths: [data] }),
+        ...{ allowNetwork: false, readablePaths: [above], jobs: createJobs() },
+      });
+      const command = `cat ${workspace.secretFile}; ls -A ../data; echo x > ../new; echo y > own && cat own`;
+      const { content } = await callTool(tool, { command }, workspace.context());
+      expect(content).toContain(SECRET);
+      expect(content).not.toContain('master.key');
+      expect(content).toMatch(/\.\.\/new: Read-only file system\ny\n/);
+      for (const path of ['/', '/proc', '/tmp']) {
+        const wide = bashTool({
+          sandbox: await sandboxWith(),
+          ...{ allowNetwork: false, readablePaths: [path], jobs: createJobs() },
+        });
+        const output = await callTool(wide, { command: 'true' }, workspace.context());
+        expect(output).toMatchObject({
+          is_error: true,
+          content: expect.stringContaining(`cannot name ${path}:`),
+        });
+      }
+    },
+  );
 
   when('a folder of the system is no workspace (needs bubblewrap)', async () => {
     const workspace = testWorkspace();

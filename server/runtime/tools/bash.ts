@@ -19,6 +19,8 @@ export interface BashOptions {
   /** Null only where commands may run without one. */
   readonly sandbox: Sandbox | null;
   readonly allowNetwork: boolean;
+  /** Folders outside of the workspace that commands in the sandbox may read, and start programs from; none if absent. */
+  readonly readablePaths?: readonly string[];
   readonly jobs: Jobs;
   /** How long a command is waited for that does not say how long it may take; a minute if absent. */
   readonly patienceS?: number;
@@ -64,7 +66,7 @@ type Command = z.output<typeof input>;
 
 /** Builds the `bash` tool. */
 export function bashTool(given: BashOptions): Tool {
-  const options = { patienceS: PATIENCE_S, ...given };
+  const options = { patienceS: PATIENCE_S, readablePaths: [], ...given };
   return defineTool({
     name: 'bash',
     description: `${commandNote(options)} ${options.sandbox ? sandboxNote(options) : ''}`.trim(),
@@ -95,10 +97,11 @@ function commandNote({ patienceS }: Patience): string {
   );
 }
 
-function sandboxNote(options: BashOptions): string {
-  const network = options.allowNetwork ? '' : ' and there is no network';
+function sandboxNote({ allowNetwork, readablePaths = [] }: BashOptions): string {
+  const network = allowNetwork ? '' : ' and there is no network';
+  const readable = readablePaths.length > 0 ? `; ${readablePaths.join(', ')} can be read` : '';
   return (
-    `It runs in a sandbox: outside the workspace nothing can be written${network}; .git/hooks, .git/config, ` +
+    `It runs in a sandbox: outside the workspace nothing can be written${network}${readable}; .git/hooks, .git/config, ` +
     'service.json, .service.json and .service are read-only, and git init works only in a subfolder.'
   );
 }
@@ -204,7 +207,7 @@ async function startable(
   command: string,
   workspace: string,
   visiblePaths: readonly string[],
-  { sandbox, allowNetwork }: BashOptions,
+  { sandbox, allowNetwork, readablePaths }: BashOptions,
 ): Promise<Startable | { refused: string }> {
   const shell = shellPath;
   // The inner shell writes both streams into one pipe, which keeps their order.
@@ -215,6 +218,7 @@ async function startable(
       workspacePath: workspace,
       network: allowNetwork,
       visiblePaths,
+      readablePaths,
     });
     return { ...wrapped, cwd: '/', env: {}, wrapped: true };
   } catch (error) {

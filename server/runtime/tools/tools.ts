@@ -47,13 +47,15 @@ export interface BuiltInToolsOptions {
   readonly hiddenPaths?: readonly string[];
   /** Whether commands in the sandbox reach the network. */
   readonly allowNetwork: boolean;
+  /** Folders outside of the workspace that commands in the sandbox may read: absolute paths. */
+  readonly readablePaths?: readonly string[];
   /** Where ripgrep is; looked for on the PATH when left out, not used when null. */
   readonly ripgrepPath?: string | null;
 }
 
 /** Builds the tools that exist under these options. */
 export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
-  const { requireSandbox, hiddenPaths = [] } = options;
+  const { requireSandbox, hiddenPaths = [], allowNetwork, readablePaths = [] } = options;
   const rules = { requireSandbox, hiddenPaths };
   const sandbox = 'unavailable' in options.sandbox ? null : options.sandbox;
   const ripgrepPath = options.ripgrepPath === undefined ? findExecutable('rg') : options.ripgrepPath;
@@ -69,7 +71,7 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
     writeTool(rules),
     ...(sandbox || !options.requireSandbox
       ? [
-          bashTool({ sandbox, allowNetwork: options.allowNetwork, jobs: options.jobs }),
+          bashTool({ sandbox, allowNetwork, readablePaths, jobs: options.jobs }),
           jobOutputTool(options.jobs),
           jobKillTool(options.jobs),
         ]
