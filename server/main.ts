@@ -22,7 +22,7 @@ import { noTracing, type Tracing } from './tracing.ts';
 
 // For the command, which sees no more of the server than this file.
 export { createFileLog, takeOverConsole } from './log.ts';
-export { whyProcessesMayOutlive, whyTotalsAreUnbounded } from './services.ts';
+export { detectSandbox, whyProcessesMayOutlive } from './services.ts';
 
 /** A server that listens. */
 export interface RunningServer {

@@ -57,12 +57,7 @@ export type {
   TokenCount,
   ToolDefinition,
 } from './runtime/runtime.ts';
-export {
-  soundFormats,
-  soundTypeOf,
-  whyProcessesMayOutlive,
-  whyTotalsAreUnbounded,
-} from './runtime/runtime.ts';
+export { detectSandbox, soundFormats, soundTypeOf, whyProcessesMayOutlive } from './runtime/runtime.ts';
 export type { Searcher, StoredJob } from './store/store.ts';
 
 /** The parts of the server, as handlers use them. */

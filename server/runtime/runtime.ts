@@ -80,10 +80,9 @@ export type {
   TokenCount,
   ToolDefinition,
 } from './models/model.ts';
-export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { findExecutable } from './processes/executable.ts';
 export { startGroup } from './processes/process-group.ts';
-export { limitingPrefix } from './processes/sandbox.ts';
+export { detectSandbox, limitingPrefix } from './processes/sandbox.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
 export { describeModel, isVendorModel, vendorModels } from './providers/catalogue.ts';
 export { askShortly, listModels } from './providers/model-lists.ts';

@@ -496,6 +496,22 @@ const cases: readonly Case[] = [
     },
   ],
   [
+    'a bubblewrap that is too old for what commands get',
+    'sandbox',
+    'warning',
+    /older than 0\.8/,
+    /version 0\.8/,
+    (home) => {
+      // As version 0.6 has it.
+      const bwrap = `#!/bin/sh
+for word; do
+  case "$word" in --disable-userns) echo "bwrap: Unknown option $word" >&2; exit 1 ;; esac
+done
+`;
+      return { PATH: `${folderWith(home, 'bin', { bwrap })}:${home.environment.PATH}` };
+    },
+  ],
+  [
     'a hook whose program is not there',
     'hooks',
     'problem',

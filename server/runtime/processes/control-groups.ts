@@ -55,12 +55,6 @@ export function detectControlGroups(): ControlGroups | ControlGroupsUnavailable 
   return { unavailable: reasons.join('; ') };
 }
 
-/** Why the kernel does not bound what all processes of a command use together here; null where it does. */
-export function whyTotalsAreUnbounded(): string | null {
-  const groups = detectControlGroups();
-  return 'unavailable' in groups ? groups.unavailable : null;
-}
-
 function groupsIn(hierarchies: readonly Hierarchy[], version: 1 | 2): ControlGroups {
   for (const { folder } of hierarchies) sweep(folder);
   return {
