@@ -316,6 +316,7 @@ test('one skill that is invalid keeps no other back, and what was used of it sta
     'fine/SKILL.md': skill('fine', 'Better.'),
     'bad/SKILL.md': '---\nname: bad\n---\n',
     'deep/er/fine/SKILL.md': skill('fine'),
+    'short/SKILL.md': '---\nname: short\ndescription: &d Short.\nlicense: *d\n---\n',
   });
   await synced(id);
   const { skills } = await proposal(id);
@@ -323,6 +324,7 @@ test('one skill that is invalid keeps no other back, and what was used of it sta
     ['bad', 'invalid'],
     ['deep/er/fine', 'invalid'],
     ['fine', 'changed'],
+    ['short', 'invalid'],
   ]);
   expect(skills[0].errors).toMatchObject([{ path: 'SKILL.md', code: 'front_matter' }]);
   expect(skills[0].errors[0].message).toContain('description: is missing');

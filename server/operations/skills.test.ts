@@ -179,6 +179,8 @@ test('says all that is wrong with a text, each with its line', async () => {
     [3, 'name'],
     [2, 'description'],
   ]);
+  const { body: alias } = await validate('---\nname: fine\ndescription: &d Well.\nlicense: *d\n---\nText.\n');
+  expect(alias.errors).toMatchObject([{ line: 4, message: expect.stringContaining('the alias *d') }]);
   const whole = await validate(markdown('fine'));
   expect(whole.body).toMatchObject({ valid: true, name: 'fine', errors: [] });
   expect((await create('fine')).digest).toBe(whole.body.digest);

@@ -1,5 +1,5 @@
 /** Markdown files that begin with YAML between two lines of three dashes: skills and agent profiles. */
-import { type Document, isMap, isScalar, LineCounter, parseDocument } from 'yaml';
+import { type Document, isMap, isScalar, LineCounter, parseDocument, visit } from 'yaml';
 import type { z } from 'zod';
 
 export interface FrontMatter<Fields> {
@@ -56,14 +56,18 @@ function membersOf(yaml: string): { members: object; lineOf(name: unknown): numb
     throw broken(`its front matter is longer than ${mostCharacters / 1024} KiB`);
   // The parser compares each key with each other one, and shows for each fault where it is: both take quadratic time.
   const lineCounter = new LineCounter();
-  const document = parseDocument(yaml, { strict: true, uniqueKeys: false, prettyErrors: false, lineCounter });
+  const document = parseDocument(yaml, {
+    ...{ strict: true, uniqueKeys: false, prettyErrors: false, lineCounter },
+    // What it only warns of goes to the console of the process.
+    logLevel: 'error',
+  });
   const lineAt = (offset: number) => lineCounter.linePos(offset).line + 1;
   const [error] = document.errors;
   if (error)
     throw broken(`its front matter is no YAML: ${error.message.split('\n')[0]}`, lineAt(error.pos[0]));
   refuseTwice(document.contents, lineAt);
-  // Aliases may multiply: a small file must not become a large object.
-  const members: unknown = document.toJS({ maxAliasCount: 0 }) ?? {};
+  refuseAliases(document, lineAt);
+  const members: unknown = document.toJS() ?? {};
   if (typeof members !== 'object' || members === null || Array.isArray(members))
     throw broken('its front matter is a list or a word instead of members');
   return { members, lineOf: (name) => lineAt(offsetOf(document.contents, name)) };
@@ -88,6 +92,18 @@ function refuseTwice(contents: Document['contents'], lineAt: (offset: number) =>
       );
     seen.add(name);
   }
+}
+
+/** They may multiply: a small file must not become a large object. */
+function refuseAliases(document: Document.Parsed, lineAt: (offset: number) => number): void {
+  visit(document, {
+    Alias(_, { source, range }) {
+      throw broken(
+        `its front matter has the alias *${source.slice(0, 100)}; write what it stands for`,
+        lineAt(range?.[0] ?? 0),
+      );
+    },
+  });
 }
 
 function broken(message: string, line = 1): FrontMatterError {

@@ -107,7 +107,7 @@ describe('the front matter', () => {
     [
       'a bomb of aliases',
       `---\na: &a [x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n---\n`,
-      'Alias resolution is disabled',
+      'has the alias *a',
     ],
   ])('with %s the skill is left out, and its state says why', async (_, content, reason) => {
     const { path, file } = await testFolder();
