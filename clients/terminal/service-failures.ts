@@ -39,13 +39,16 @@ function isForGood(cause: unknown): boolean {
 }
 
 function failureOfRefusal({ status, code, detail, requestId }: ServiceError): CommandFailure {
-  const refused = status === 401 || code === 'unrecognized_answer';
+  const isUnreachable = status === 401 || isOfOther.has(code);
   // What is not set (501) is no fault, and the log has nothing about it.
   const isFault = status >= 500 && status !== 501;
   const reference = isFault && requestId ? ` Request ${requestId} has more in the log.` : '';
   const sentence = `${withRemedy(code, detail)}${reference}`;
-  return new CommandFailure(sentence, refused ? exitCodes.unreachable : exitCodes.failed);
+  return new CommandFailure(sentence, isUnreachable ? exitCodes.unreachable : exitCodes.failed);
 }
+
+/** What answered is not the server, or the server could not reach one that it was to try. */
+const isOfOther = new Set(['unrecognized_answer', 'mcp_server_failed']);
 
 function withRemedy(code: string, sentence: string): string {
   const remedy = isRefusedCredential.has(code) ? anotherCredential() : remedies[code];

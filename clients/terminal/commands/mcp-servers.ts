@@ -93,7 +93,8 @@ async function unknownServer(name: string): Promise<CommandFailure> {
 
 const textWidth = 80;
 
-function printServer(name: string, { server, seconds, tools, has_resources, prompts }: McpExamination): void {
+function printServer(name: string, found: McpExamination): void {
+  const { server, seconds, tools, has_resources, prompts, missing } = found;
   print(`${name}: ${printable(server ?? '')}, connected in ${seconds} s`);
   const off = tools.filter(({ enabled }) => !enabled).length;
   print(`${counted(tools.length, 'tool')}${off > 0 ? `, ${off} of them off` : ''}:`);
@@ -102,6 +103,7 @@ function printServer(name: string, { server, seconds, tools, has_resources, prom
     { title: 'state', value: ({ enabled }) => (enabled ? 'enabled' : 'disabled') },
     { title: 'description', value: ({ description }) => brief(description, textWidth), style: 'dim' },
   ] satisfies readonly Column<McpExamination['tools'][number]>[]);
+  if (missing !== null) notice(`Not all of ${name} can be used: ${printable(missing)}.`);
   if (has_resources) print('It has resources: list_mcp_resources and read_mcp_resource read them.');
   if (prompts.length > 0)
     print(`${counted(prompts.length, 'prompt')}: ${prompts.map((one) => printable(one)).join(', ')}`);

@@ -35,6 +35,8 @@ export function reasonOf(error: unknown): string {
   if (error instanceof ProtocolError) return `it said: ${oneLine(error.message)} (${error.code})`;
   if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout)
     return 'it did not answer in time';
+  if (error instanceof SdkError && error.code === SdkErrorCode.InvalidResult)
+    return 'it answered what breaks the rules of the protocol';
   if (error instanceof SdkError) return `the connection failed (${error.code.toLowerCase()})`;
   if (!(error instanceof Error)) return 'the connection failed';
   if (error.name === 'LoginUnreadable') return error.message;

@@ -53,6 +53,29 @@ test('`mcp.*.timeout` bounds the connecting, and nobody waits a second time for 
   expect(Date.now() - again).toBeLessThan(5000);
 });
 
+test('what breaks the rules of the protocol costs nothing that does not: it is left out, which the state says', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ odd: hostile('sloppy') });
+  const tools = await mcp.tools({ workspacePath });
+  expect(tools.map(({ name }) => name)).toEqual(
+    ['act', 'bare', 'untyped', 'null'].map((one) => `mcp_odd_${one}`),
+  );
+  expect(tools.map(({ inputSchema }) => inputSchema)).toEqual(tools.map(() => ({ type: 'object' })));
+  expect(tools.map(({ description }) => description)).toEqual(['Does act.', '', '', 'Nothing']);
+  expect(mcp.states({ workspacePath })).toEqual([
+    {
+      ...{ name: 'odd', state: 'ready' },
+      detail: expect.stringMatching(
+        / too large: a_list, no_properties, one without a name, one without a name$/,
+      ),
+    },
+  ]);
+  const { context } = testContext(workspacePath);
+  expect((await call(tools, 'mcp_odd_act', {}, context)).content).toBe(
+    'It is not known whether the MCP server odd did it: it answered what breaks the rules of the protocol.',
+  );
+});
+
 test('garbage between the messages is passed over', async () => {
   const workspacePath = testWorkspace();
   const mcp = testMcp({ odd: hostile('garbage') });

@@ -246,10 +246,11 @@ async function commandOf(
   }
   if ('unavailable' in sandbox)
     throw new McpFailure(`stdio servers run here only in a sandbox, and ${sandbox.unavailable}`);
-  const wrapped = await sandbox.wrap([command, ...args], {
-    workspacePath,
-    network: false,
-    sealedEnvironment: true,
+  const options = { workspacePath, network: false, sealedEnvironment: true };
+  const wrapped = await sandbox.wrap([command, ...args], options).catch((error: unknown) => {
+    // Of the system's own errors the message holds paths of the server.
+    if (!(error instanceof Error) || 'code' in error) throw error;
+    throw new McpFailure(`the sandbox cannot start it: ${error.message}`);
   });
   // The arguments of a process can be read by every user of the machine; a pipe only by its reader.
   const sealedEnvironment = Object.entries(env)

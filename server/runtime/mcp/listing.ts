@@ -1,5 +1,14 @@
 /** What a connected MCP server offers. */
-import type { Client, Implementation, Prompt, Tool } from '@modelcontextprotocol/client';
+import {
+  type Client,
+  type Implementation,
+  isSpecType,
+  type Prompt,
+  ProtocolError,
+  ProtocolErrorCode,
+  type Tool,
+} from '@modelcontextprotocol/client';
+import { z } from 'zod';
 import { oneLine } from './failure.ts';
 import { gather } from './pages.ts';
 
@@ -13,6 +22,8 @@ export interface Listing {
   /** What the server wants models to know before they use it. */
   readonly instructions: string;
   readonly tools: readonly ListedTool[];
+  /** The names of those that no model can be told of: they break the rules of the protocol, or are too large. */
+  readonly unusable: readonly string[];
   readonly prompts: readonly ListedPrompt[];
   readonly hasResources: boolean;
 }
@@ -22,48 +33,99 @@ const mostTools = 500;
 const mostSchemaLength = 100_000;
 const mostDescriptionLength = 10_000;
 const mostInstructionsLength = 4000;
+const mostNamed = 10;
 
 /**
- * Asks for what can be used of everything; tools that no model could be told of are left out. The lists of the library are
- * not used: it gathers all pages first, and keeps them as long as the connection lives.
+ * Asks for what can be used of everything. The lists of the library are not used: it gathers all pages first, keeps them
+ * as long as the connection lives, and one entry that breaks the rules of the protocol costs it all others.
  */
 export async function listAll(client: Client, signal: AbortSignal, timeout: number): Promise<Listing> {
   const options = { signal, timeout };
   const capabilities = client.getServerCapabilities() ?? {};
   const toolPage = async (params: { readonly cursor?: string }) => {
-    const { tools: items, nextCursor } = await client.request({ method: 'tools/list', params }, options);
-    return { items, nextCursor };
+    const { tools: items, nextCursor } = await client.request(
+      { method: 'tools/list', params },
+      toolsRules,
+      options,
+    );
+    return { items, nextCursor: nextCursor ?? undefined };
   };
   const promptPage = async (params: { readonly cursor?: string }) => {
-    const { prompts: items, nextCursor } = await client.request({ method: 'prompts/list', params }, options);
-    return { items, nextCursor };
+    const request = { method: 'prompts/list', params };
+    const { prompts: items, nextCursor } = await client.request(request, promptsRules, options);
+    return { items, nextCursor: nextCursor ?? undefined };
+  };
+  const unusable: string[] = [];
+  const keep = (item: unknown) => {
+    const kept = keptOfTool(item);
+    if (kept === null && unusable.length < mostTools) unusable.push(nameOf(item));
+    return kept;
   };
   const [tools, prompts] = await Promise.all([
-    capabilities.tools ? gather(toolPage, keptOfTool, mostTools) : [],
-    capabilities.prompts ? gather(promptPage, keptOfPrompt, mostTools) : [],
+    capabilities.tools ? gather(toolPage, keep, mostTools) : [],
+    capabilities.prompts ? gather(promptPage, keptOfPrompt, mostTools).catch(noneWhereUnknown) : [],
   ]);
   return {
     server: client.getServerVersion(),
     protocolVersion: client.getNegotiatedProtocolVersion() ?? '',
     instructions: clean(client.getInstructions() ?? '', mostInstructionsLength),
     tools,
+    unusable,
     prompts,
     hasResources: capabilities.resources !== undefined,
   };
 }
 
-function keptOfTool({ name, title, description, inputSchema }: Tool): ListedTool | null {
-  if (JSON.stringify(inputSchema).length > mostSchemaLength) return null;
-  return { name, description: clean(description ?? title ?? '', mostDescriptionLength), inputSchema };
+const toolsRules = z.object({ tools: z.array(z.unknown()), nextCursor: z.string().nullish() });
+const promptsRules = z.object({ prompts: z.array(z.unknown()), nextCursor: z.string().nullish() });
+
+/** What is used of a tool, with what many servers write in the place of nothing. */
+const toolRules = z.object({
+  name: z.string().min(1),
+  title: z.string().nullish(),
+  description: z.string().nullish(),
+  inputSchema: z
+    .looseObject({ type: z.literal('object').default('object') })
+    .nullish()
+    .transform((schema) => schema ?? ({ type: 'object' } as const)),
+});
+
+function keptOfTool(item: unknown): ListedTool | null {
+  const { data } = toolRules.safeParse(item);
+  if (!data || JSON.stringify(data.inputSchema).length > mostSchemaLength) return null;
+  const { name, title, description, inputSchema } = data;
+  const listed = { name, description: clean(description ?? title ?? '', mostDescriptionLength), inputSchema };
+  return isSpecType.Tool(listed) ? listed : null;
 }
 
-function keptOfPrompt({ name, title, description, arguments: values }: Prompt): ListedPrompt {
+function nameOf(item: unknown): string {
+  const { data } = toolRules.pick({ name: true }).safeParse(item);
+  return data ? oneLine(data.name, 80) : 'one without a name';
+}
+
+/** Some servers say that they have prompts, and know no question for them. */
+function noneWhereUnknown(error: unknown): readonly [] {
+  if (error instanceof ProtocolError && error.code === ProtocolErrorCode.MethodNotFound) return [];
+  throw error;
+}
+
+function keptOfPrompt(item: unknown): ListedPrompt | null {
+  if (!isSpecType.Prompt(item)) return null;
+  const { name, title, description, arguments: values } = item;
   const told = description === undefined ? undefined : clean(description, mostDescriptionLength);
   return { name, title, description: told, arguments: values };
 }
 
 function clean(text: string, longest: number): string {
   return text.length > longest ? `${text.slice(0, longest)}…` : text;
+}
+
+/** What is missing of it, as the rest of a sentence about it; null where nothing is. */
+export function missingOf({ unusable }: Listing): string | null {
+  if (unusable.length === 0) return null;
+  const more = unusable.length > mostNamed ? ' and others' : '';
+  const names = unusable.slice(0, mostNamed).join(', ');
+  return `it has tools that no model can be told of, since they break the rules of the protocol or are too large: ${names}${more}`;
 }
 
 /** The server as it names itself, for people. */

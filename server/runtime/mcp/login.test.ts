@@ -333,6 +333,13 @@ test('`mcp.*.oauth_client_id` a client that is known registers no other', async 
   expect(await answerOf({ type: 'http', url: server.url, oauth_client_id: 'known' }, keeper)).toBe('done');
 });
 
+test('where no client can register by itself, it is said how to name one', async () => {
+  const server = await startOauthServer();
+  server.claims.authorization = { registration_endpoint: undefined };
+  await expect(loggedIn(server, {}, keepLoginsInMemory())).rejects.toThrow(/name it as oauth_client_id/);
+  await loggedIn(server, { oauth_client_id: 'known' }, keepLoginsInMemory());
+});
+
 test('`mcp.*.oauth_scope` is what the login asks for', async () => {
   const server = await startOauthServer();
   const asked: string[] = [];

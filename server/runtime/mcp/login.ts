@@ -249,5 +249,9 @@ async function writeLogin(keeper: LoginKeeper, url: URL, login: KeptLogin): Prom
 export function loginFailureOf(error: unknown): McpFailure {
   if (error instanceof McpFailure) return error;
   if (error instanceof OAuthError) return new McpFailure(`the login failed: ${oneLine(error.code)}`);
+  if (error instanceof Error && error.message.includes('does not support dynamic client registration'))
+    return new McpFailure(
+      'the login failed: its authorization server lets no client register by itself; register one there, and name it as oauth_client_id (over REST client_id)',
+    );
   return new McpFailure('the login failed: its authorization server cannot be used', { cause: error });
 }

@@ -8,7 +8,7 @@ import { boundedFetch } from './bounded-fetch.ts';
 import { textOfBlock } from './content.ts';
 import { offers, resolveEntry } from './entry.ts';
 import { McpFailure } from './failure.ts';
-import { describeServer } from './listing.ts';
+import { describeServer, missingOf } from './listing.ts';
 import { type Browser, logIn } from './login.ts';
 import type { LoginKeeper } from './login-keeper.ts';
 import { createMcp } from './mcp.ts';
@@ -39,6 +39,8 @@ export interface McpExamination {
   }[];
   readonly has_resources: boolean;
   readonly prompts: readonly string[];
+  /** What is missing of it, as the rest of a sentence about it; null where nothing is. */
+  readonly missing: string | null;
   /** What its process wrote to standard error last. */
   readonly last_words: string;
 }
@@ -108,13 +110,15 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
       const base = { seconds, last_words };
       if (!listing) {
         const fault = server.state.detail ?? 'it is not connected';
-        return { ...base, ok: false, fault, server: null, tools: [], has_resources: false, prompts: [] };
+        const nothing = { tools: [], has_resources: false, prompts: [], missing: null };
+        return { ...base, ok: false, fault, server: null, ...nothing };
       }
       return {
         ...{ ...base, ok: true, fault: null, server: describeServer(listing) },
         tools: toolsIn(name, server.entry, listing.tools, mcp.namesIn(parts)),
         has_resources: listing.hasResources,
         prompts: listing.prompts.map((prompt) => prompt.name),
+        missing: missingOf(listing),
       };
     },
     async address(name) {

@@ -31,7 +31,7 @@ import {
   wantsLogin,
 } from './failure.ts';
 import { type Link, openLink } from './link.ts';
-import { type Listing, listAll } from './listing.ts';
+import { type Listing, listAll, missingOf } from './listing.ts';
 import type { LoginKeeper } from './login-keeper.ts';
 
 /** The times of a server; tests take shorter ones. */
@@ -137,7 +137,7 @@ export class ConnectedServer {
   }
 
   get state(): Pick<ExtensionState, 'state' | 'detail'> {
-    if (this.#link) return { state: 'ready', detail: null };
+    if (this.#link) return { state: 'ready', detail: this.#listing && missingOf(this.#listing) };
     if (this.#connecting && !this.#failure) return { state: 'starting', detail: null };
     return this.#failure ? { state: 'failed', detail: this.#failure.why } : { state: 'idle', detail: null };
   }

@@ -61,7 +61,7 @@ function initialize(id: number | string): void {
   };
   if (deed === 'garbage')
     process.stdout.write(`${'no json at all\n'.repeat(1000)}{"json": "but no message"}\n`);
-  const capabilities = { tools: { listChanged: true } };
+  const capabilities = { tools: { listChanged: true }, ...(deed === 'sloppy' && { prompts: {} }) };
   const serverInfo = { name: 'hostile', version: '0' };
   const welcome = (more?: object[]) =>
     send({ id, result: { protocolVersion: '2025-06-18', capabilities, serverInfo, more } });
@@ -73,8 +73,21 @@ function list(id: number | string): void {
   // Mute twice, once it has said that there is something to list.
   if (deed === 'mute-list' && (listings === 2 || listings === 3)) return;
   const names = (deed === 'changes' || deed === 'mute-list') && listings > 1 ? ['act', 'added'] : toolNames();
-  send({ id, result: { tools: names.map(toolOf) } });
+  const tools = names.map(toolOf);
+  const result = deed === 'sloppy' ? { tools: [...tools, ...sloppyTools], nextCursor: null } : { tools };
+  send({ id, result });
 }
+
+/** What some servers write: the first three can be understood. */
+const sloppyTools = [
+  { name: 'bare' },
+  { name: 'untyped', description: null, inputSchema: {}, outputSchema: {}, annotations: 'none' },
+  { name: 'null', title: 'Nothing', inputSchema: null },
+  { name: 'a_list', inputSchema: { type: 'array' } },
+  { name: 'no_properties', inputSchema: { type: 'object', properties: null } },
+  { description: 'nameless' },
+  'no tool at all',
+];
 
 function toolNames(): string[] {
   if (deed !== 'names') return ['act'];
@@ -110,6 +123,16 @@ function call(id: number | string, name: string, progressToken: string | undefin
   if (deed === 'chatters') chatter(progressToken);
   if (deed === 'changes' || deed === 'mute-list') send({ method: 'notifications/tools/list_changed' });
   const text = deed === 'talkative' ? 'x'.repeat(1_000_000) : `${name} is done`;
+  if (deed === 'sloppy')
+    return void send({
+      id,
+      result: {
+        content: [
+          { type: 'text', text },
+          { type: 'video', data: 'AA==' },
+        ],
+      },
+    });
   const environment = deed === 'tells-environment' ? JSON.stringify(process.env) : text;
   send({ id, result: { content: [{ type: 'text', text: environment }] } });
 }
