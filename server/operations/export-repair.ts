@@ -6,7 +6,18 @@ type FilePart = Extract<MessagePart, { type: 'file' }>;
 
 /** The message as it would be stored today, and without the bytes of files that no model takes. */
 export function repaired<Given extends { readonly parts: readonly MessagePart[] }>(message: Given) {
-  return { ...message, parts: message.parts.map(repairedPart) };
+  return { ...message, parts: withoutRepeatedCalls(message.parts).map(repairedPart) };
+}
+
+/** Of two calls with one id there is one result. */
+function withoutRepeatedCalls(parts: readonly MessagePart[]): readonly MessagePart[] {
+  const ids = new Set<string>();
+  return parts.filter((part) => {
+    if (part.type !== 'tool_use') return true;
+    const isRepeated = ids.has(part.id);
+    ids.add(part.id);
+    return !isRepeated;
+  });
 }
 
 function repairedPart(part: MessagePart): MessagePart {
@@ -17,11 +28,15 @@ function repairedPart(part: MessagePart): MessagePart {
   return whole.type === 'tool_use' && !fits(whole.input) ? { ...whole, input: {} } : whole;
 }
 
-function shownFile(part: FilePart): FilePart {
+function shownFile({ name, ...rest }: FilePart): FilePart {
+  const part = name === undefined ? rest : { ...rest, name: name.slice(0, longestName).toWellFormed() };
   if (isTakableFile(part)) return part;
   const { data: _data, sha256: _sha256, url: _url, ...told } = part;
   return told;
 }
+
+/** As the contract has it. */
+const longestName = 1000;
 
 /** What some provider takes; as in a query, of pictures these alone. `image/*` is one at an address. */
 const takable = /^(?:image\/(?:jpeg|png|gif|webp|\*)|application\/pdf|(?:text|audio|video)\/.+)$/i;

@@ -72,6 +72,8 @@ const readers: Partial<Record<MessagesBlockParam['type'], Read>> = {
   compaction: ({ content }) => (typeof content === 'string' ? [{ type: 'text', text: content }] : []),
 };
 
+/** As messages have it of files: what is longer is a text, and tells nobody which file it is. */
+const longestName = 1000;
 const pictures = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'];
 
 function imageOf(source: Source, pointer: string): FilePart {
@@ -88,7 +90,7 @@ function imageOf(source: Source, pointer: string): FilePart {
 function documentOf(block: MessagesBlockParam, pointer: string): readonly ModelMessagePart[] {
   const place = `${pointer}/source`;
   const source = objectOf(block.source, place);
-  const name = block.title ? { name: block.title } : {};
+  const name = block.title ? { name: block.title.slice(0, longestName).toWellFormed() } : {};
   const mediaType = 'application/pdf';
   if (source.type === 'base64') return [{ type: 'file', mediaType, data: base64Of(source, place), ...name }];
   if (source.type === 'url') return [{ type: 'file', mediaType, data: addressOf(source, place), ...name }];

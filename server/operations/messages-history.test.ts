@@ -48,6 +48,10 @@ test('the second history counts where the first does not fit', () => {
   expect(newTurns([turns('u1 a1 u2'), turns('u1 a1')], turns('u1 a1 u2'))).toEqual(turns('u2'));
 });
 
+test('where no answer came of anything so far, a client may bring its history once more', () => {
+  expect(newTurns([turns('u1 u2'), []], turns('u1 a1 u2'))).toEqual(turns('u1 a1 u2'));
+});
+
 test.each(['run_01k9w6r3h2e7xv5q0c8m4b1tza', null])(
   'neither the beginning of an answer given anew nor a question taken back has to be known (run: %s)',
   (run_id) => {

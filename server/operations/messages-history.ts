@@ -89,7 +89,7 @@ export function newTurns(
     if (known > 0) return sent.slice(known);
   }
   // What a client remembers of the assistant must be what was said; its own words may be new.
-  const untold = histories.every((stored) => stored.length === 0);
+  const untold = histories.some((stored) => stored.length === 0);
   return untold || sent.every(({ role }) => role === 'user') ? sent : null;
 }
 

@@ -64,6 +64,14 @@ export function answerSchemaOf(body: CreateMessageRequest): Pick<AnswerTerms, 'a
   return format?.type === 'json_schema' && format.schema ? { answerSchema: format.schema } : {};
 }
 
+/** More are in no message of a session; several of the client's, and what results show, may become one. */
+const mostParts = 10_000;
+
+function refuseMany(parts: readonly ModelMessagePart[], pointer: string): void {
+  if (parts.length > mostParts)
+    throw refusal(pointer, `makes a message of more than ${mostParts} parts`, 'maxItems');
+}
+
 /** What the user says in one turn, where it begins. */
 interface Turn {
   readonly pointer: string;
@@ -108,10 +116,22 @@ class ConversationReader {
         throw refusal(`${place}/type`, `${block.type} stands in messages of the role user alone`, 'enum');
       for (const part of partsOfBlock(block, place)) {
         parts.push(part);
-        if (part.type === 'tool_use') this.#open.set(part.id, part.name);
+        if (part.type === 'tool_use') this.#call(part, place);
       }
     }
+    refuseMany(parts, pointer);
     if (!goesOn && parts.length > 0) this.#messages.push({ role: 'assistant', parts });
+  }
+
+  /** Results name their calls by their ids: every provider refuses two calls of one id in an answer. */
+  #call({ id, name }: Extract<ModelMessagePart, { type: 'tool_use' }>, place: string): void {
+    if (this.#open.has(id))
+      throw refusal(
+        `${place}/id`,
+        `is that of another tool_use of this answer: ${JSON.stringify(id)}`,
+        'duplicate',
+      );
+    this.#open.set(id, name);
   }
 
   /** Results come before all else, as every vendor wants them; what they show besides text comes behind. */
@@ -135,6 +155,8 @@ class ConversationReader {
         rest.push(...files);
       }
     }
+    refuseMany(results, pointer);
+    refuseMany(rest, pointer);
     if (results.length === before) this.#refuseUnanswered(pointer);
     this.#held = this.#open.size > 0 ? turn : null;
     if (this.#held) return;

@@ -665,6 +665,93 @@ describe('a message in a session', () => {
     expect(orphan).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
   });
 
+  test('goes on without the history that its provider refuses, which the client may send again', async () => {
+    const session = await newSession();
+    const headers = { 'x-service-session-id': session };
+    const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'eA==' } };
+    const history = (content: unknown) => [
+      { role: 'user', content },
+      { role: 'assistant', content: 'Seen.' },
+      { role: 'user', content: 'And now?' },
+    ];
+    await upstream.script([
+      { times: 1, fail: { kind: 'status', status: 400 } },
+      { reply: { text: 'You said: {{last_user}}' } },
+    ]);
+    const refused = await post(say('x', { messages: history([image]) }), { headers });
+    expect(refused.status).toBe(400);
+    const on = { prompt: 'Go on', session_id: session, model: 'scripted:scripted-1' };
+    const query = await app.request('POST', '/api/v1/query', { token: ada.token, body: on });
+    expect(query).toMatchObject({ status: 200, body: { status: 'completed' } });
+    const asked = JSON.stringify((await upstream.latest(() => true)).body);
+    expect(asked).toContain('Go on');
+    expect(asked).not.toContain('eA==');
+
+    const fresh = await newSession();
+    const again = { headers: { 'x-service-session-id': fresh } };
+    await upstream.script([
+      { times: 1, fail: { kind: 'status', status: 400 } },
+      { reply: { text: 'You said: {{last_user}}' } },
+    ]);
+    expect((await post(say('x', { messages: history([image]) }), again)).status).toBe(400);
+    const mended = await post(say('x', { messages: history('A picture.') }), again);
+    expect(mended.body.content).toEqual([{ type: 'text', text: 'You said: And now?' }]);
+    const path = `/api/v1/sessions/${fresh}/messages?limit=100`;
+    const { body } = await app.request('GET', path, { token: ada.token });
+    expect(body.data.map(({ role, excluded }: Json) => [role, excluded])).toEqual([
+      ...[
+        ['user', true],
+        ['assistant', true],
+        ['user', true],
+      ],
+      ...[
+        ['user', false],
+        ['assistant', false],
+        ['user', false],
+        ['assistant', false],
+      ],
+    ]);
+  });
+
+  test('keeps nothing that it could not take in again', async () => {
+    const tools = [{ name: 'look', input_schema: { type: 'object' } }];
+    const use = { type: 'tool_use', id: 'twice', name: 'look', input: {} };
+    const results = [{ type: 'tool_result', tool_use_id: 'twice', content: 'r' }];
+    const messages = [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: [use, use] },
+      { role: 'user', content: results },
+    ];
+    const twice = await post(say('x', { tools, messages }));
+    expect(twice).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
+    expect(twice.body.error.message).toContain('another tool_use of this answer: "twice"');
+    const block = { type: 'text', text: 'a' };
+    const many = await post(say(Array.from({ length: 10_001 }, () => block)));
+    expect(many).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
+    // Two messages of results make one.
+    const half = Array.from({ length: 5001 }, () => block);
+    const uses = ['one', 'two'].map((id) => ({ ...use, id }));
+    const answers = ['one', 'two'].map((id) => ({
+      role: 'user',
+      content: [{ type: 'tool_result', tool_use_id: id, content: 'r' }, ...half],
+    }));
+    const made = [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: uses }, ...answers];
+    const crowded = await post(say('x', { tools, messages: made }));
+    expect(crowded.body.error.message).toContain('more than 10000 parts');
+
+    const session = await newSession();
+    const source = { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=' };
+    const document = { type: 'document', title: 't'.repeat(1500), source };
+    const headers = { 'x-service-session-id': session };
+    expect((await post(say([document, { type: 'text', text: 'Read.' }]), { headers })).status).toBe(200);
+    const exported = await app.request('GET', `/api/v1/sessions/${session}/export`, { token: ada.token });
+    expect(exported.body.messages[0].parts[0].name).toBe('t'.repeat(1000));
+    const body = exported.body;
+    expect((await app.request('POST', '/api/v1/sessions/import', { token: ada.token, body })).status).toBe(
+      201,
+    );
+  });
+
   test('has no tools, unless the session allows them without asking', async () => {
     const clean = await newSession();
     await post(say('Hi'), { headers: { 'x-service-session-id': clean } });

@@ -102,6 +102,8 @@ test('what an older version has stored goes in again as it would be stored today
     { type: 'text', text: 'a\u0000b\ud800' },
     { type: 'tool_use', id: 'call\u0000', name: 'view', input: { 'x\udc00': ['\u0000'] } },
     { type: 'tool_use', id: 'deep', name: 'view', input: nested },
+    { type: 'tool_use', id: 'deep', name: 'ls', input: {} },
+    { type: 'file', media_type: 'application/pdf', name: 'n'.repeat(1500) },
   ];
   const gave: MessagePart = {
     ...{ type: 'tool_result', tool_use_id: 'call\u0000', name: 'view' },
@@ -117,7 +119,12 @@ test('what an older version has stored goes in again as it would be stored today
   expect((await take(exported)).status).toBe(201);
   const parts = exported.messages.slice(-2).map((given: Json) => given.parts);
   expect(parts).toEqual([
-    [text('a\ufffdb\ufffd'), call('call\ufffd', { 'x\ufffd': ['\ufffd'] }), { ...call('deep'), input: {} }],
+    [
+      text('a\ufffdb\ufffd'),
+      call('call\ufffd', { 'x\ufffd': ['\ufffd'] }),
+      { ...call('deep'), input: {} },
+      { type: 'file', media_type: 'application/pdf', name: 'n'.repeat(1000) },
+    ],
     [{ ...result('call\ufffd'), content: 'c\ufffd' }],
   ]);
 });

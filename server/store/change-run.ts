@@ -37,6 +37,8 @@ export interface RunEnd extends RunOfSession {
   readonly model?: string;
   /** Messages that no model is to be shown again. */
   readonly excluded?: readonly string[];
+  /** Whether the same goes for the history that the caller brought with the run. */
+  readonly excludesBrought?: boolean;
   readonly events: readonly NumberedEvent[];
 }
 

@@ -271,6 +271,16 @@ export async function excludeMessages(
     .update({ excluded: true });
 }
 
+/** The same for those that a client brought along with the run. */
+export async function excludeBrought(
+  sql: Knex.Transaction,
+  { session_id, run_number }: { readonly session_id: string; readonly run_number: number },
+): Promise<void> {
+  await sql<MessageRow>('messages')
+    .where({ session_id, run_number, run_id: null })
+    .update({ excluded: true });
+}
+
 /** Many things change a message: what its runs store, going back, feedback. So the ETag is made of what is seen. */
 export function toTaggedMessage(row: MessageRow): TaggedMessage {
   const message = toMessage(row);

@@ -43,6 +43,7 @@ import { commitBeginning, noteRun } from './kept-requests.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
 import { readFiles } from './message-files.ts';
 import {
+  excludeBrought,
   excludeMessages,
   type NewMessage,
   readCalls,
@@ -351,6 +352,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
           if (beside.permissions) await cancelPermissions(sql, end.runId, now());
           if (beside.prompts) await cancelPrompts(sql, end.runId, now());
           await excludeMessages(sql, end.sessionId, end.excluded ?? []);
+          if (end.excludesBrought) await excludeBrought(sql, run);
           if (beside.plans) await endPlan(sql, end, now());
           if (beside.jobs) await endJobRun(sql, run, end, now());
           await stopAgentsOf(sql, end.runId);

@@ -67,6 +67,8 @@ test('a session is kept until the program lets go of it, which it cannot while o
   expect(await transcript.readMessages(sessionId)).toEqual([]);
   expect(await transcript.readGrants(sessionId)).toEqual([]);
   expect(transcript.fileChanges(sessionId)).toEqual([]);
+  const late = await Array.fromAsync(follow(runId));
+  expect(late).toMatchObject([{ name: 'error', data: { error: expect.stringMatching(/^not_found: /) } }]);
   await expect.poll(() => isHeld(held), { timeout: 5000 }).toBe(false);
   // The next one begins anew under the same id.
   const next = await start('Say hello.');

@@ -136,6 +136,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       if (one.run_id === runId && one.status === 'pending')
         prompts.set(one.id, { ...one, status: 'cancelled' });
   };
+  const isBrought = ({ id, run_id }: Message, runId: string) => run_id === null && cameWith.get(id) === runId;
   const addGrants = (requestId: string, patterns: readonly string[]) => {
     const { decision, session_id, tool_name: toolName, action } = find(permissions, requestId);
     if (decision !== 'allow_session' && decision !== 'allow_workspace') return;
@@ -291,22 +292,33 @@ export function createMemoryTranscript(): MemoryTranscript {
       return plans.mark(runId, id, status);
     },
     rejectPlan: (planId, comment) => plans.reject(planId, comment),
-    async endRun({ runId, sessionId, messages: added, usage, cost, events, excluded = [], ...end }) {
+    async endRun({
+      runId,
+      sessionId,
+      messages: added,
+      usage,
+      cost,
+      events,
+      excluded = [],
+      excludesBrought = false,
+      ...end
+    }) {
       count(runId, usage, cost);
       cancelRequests(runId);
       plans.end(runId, end);
       for (const started of agents.startedBy(runId)) runOf(started).interrupted ??= 'requested';
       for (const message of messages.get(sessionId) ?? [])
-        if (excluded.includes(message.id)) message.excluded = true;
+        if (excluded.includes(message.id) || (excludesBrought && isBrought(message, runId)))
+          message.excluded = true;
       addMessages(runId, sessionId, added);
       const { status, stopReason, error } = end;
       runOf(runId).outcome = { status, stopReason, error };
       append(runId, events);
     },
     async readEvents(runId, after, limit) {
-      return runOf(runId)
-        .events.filter(({ seq }) => seq > after)
-        .slice(0, limit);
+      // Whoever still reads of one that the program has let go of learns it from its outcome.
+      const events = runs.get(runId)?.events ?? [];
+      return events.filter(({ seq }) => seq > after).slice(0, limit);
     },
     async renewLeases(_lease, runIds) {
       return runIds.map((runId) => ({ runId, interrupt: runOf(runId).interrupted }));
@@ -315,7 +327,8 @@ export function createMemoryTranscript(): MemoryTranscript {
       return runOf(runId).interrupted;
     },
     async readOutcome(runId) {
-      return runOf(runId).outcome;
+      const run = runs.get(runId);
+      return run ? run.outcome : 'deleted';
     },
     async readInForce(runIds) {
       return runIds;

@@ -9,6 +9,7 @@ import type {
 import { Problem, problems } from '../../problem.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { type Model, ModelFailure } from '../models/model.ts';
+import type { RunEnd } from '../transcript.ts';
 import { unfinishedAnswer } from './draft.ts';
 import type { Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
@@ -37,7 +38,8 @@ export async function withdrawRun(
   progress: Progress,
   reason: InterruptReason,
 ): Promise<void> {
-  await end(scope, log, progress, 'interrupted', reason, await unansweredMessages(scope));
+  const { excluded } = await unansweredMessages(scope);
+  await end(scope, log, progress, 'interrupted', reason, excluded);
 }
 
 /** Ends a run that came to its end by itself. */
@@ -100,7 +102,7 @@ export async function failRun(
   cause: unknown,
 ): Promise<void> {
   const error = runError(cause);
-  const excluded = await refusedMessages(scope, cause);
+  const { excluded, excludesBrought } = await refusedMessages(scope, cause);
   const { messages, ...spending } = await unfinishedAnswer(progress.draft, scope.model, 'error');
   // What its caller asked for in vain is no fault of this server.
   const level = cause instanceof Problem && problems[cause.code].status < 500 ? 'info' : 'error';
@@ -116,33 +118,40 @@ export async function failRun(
       // The beginning of an answer goes with its prompt.
       messages: messages.map((message) => ({ ...message, excluded: excluded.length > 0 })),
       ...spending,
-      excluded,
+      ...{ excluded, excludesBrought },
       events,
     }),
   );
 }
 
 /**
- * What the provider will not take, neither now nor later: the prompt, or what a tool gave. In the next conversation it
- * would be refused with all that is said then.
+ * What the provider will not take, neither now nor later: the prompt with the history that came along, or what a tool gave.
+ * In the next conversation it would be refused with all that is said then.
  */
-async function refusedMessages(scope: EndingRun, cause: unknown): Promise<readonly string[]> {
+async function refusedMessages(
+  scope: EndingRun,
+  cause: unknown,
+): Promise<Required<Pick<RunEnd, 'excluded' | 'excludesBrought'>>> {
+  const none = { excluded: [], excludesBrought: false };
   if (!(cause instanceof ModelFailure) || (cause.remedy !== 'reword' && cause.remedy !== 'shorten'))
-    return [];
+    return none;
   // A fallback may take less than the model that the next run asks.
-  if (scope.models?.replaced) return [];
-  return unansweredMessages(scope);
+  if (scope.models?.replaced) return none;
+  const { excluded, hasAnswer } = await unansweredMessages(scope);
+  // What it has answered once, the provider takes.
+  return { excluded, excludesBrought: !hasAnswer };
 }
 
-/** What the run has said that no answer came of. */
-async function unansweredMessages({ runId, sessionId, transcript }: EndingRun): Promise<readonly string[]> {
+/** What the run has said that no answer came of, and whether one came of what it had said before. */
+async function unansweredMessages({ runId, sessionId, transcript }: EndingRun) {
   const stored = await transcript.readMessages(sessionId, runId);
   const answered = stored.findLastIndex(
     ({ role, run_id, stop_reason }) =>
       // The beginning of an answer that was then asked for again is none.
       role === 'assistant' && !(run_id === runId && stop_reason === 'interrupted'),
   );
-  return stored.slice(answered + 1).flatMap(({ id, run_id }) => (run_id === runId ? [id] : []));
+  const excluded = stored.slice(answered + 1).flatMap(({ id, run_id }) => (run_id === runId ? [id] : []));
+  return { excluded, hasAnswer: stored[answered]?.run_id === runId };
 }
 
 /** Only what was meant for callers reaches them; the rest is a fault of ours, whose text stays in the log. */
