@@ -85,6 +85,19 @@ describe('edit', () => {
     expect(statSync(path).mode & 0o777).toBe(0o754);
   });
 
+  test('lines are found whichever way they end, and those of the place are kept', async () => {
+    const workspace = testWorkspace();
+    const path = await viewed(workspace, 'mixed', 'a\nb\nc\nd\ne\r\nf\r\ng\n');
+    const change = (old_string: string, new_string: string) =>
+      callTool(edit, { file_path: 'mixed', old_string, new_string }, workspace.context());
+    await change('e\nf', 'E\nF');
+    await change('a\nb', 'A\nB');
+    expect(readFileSync(path, 'utf8')).toBe('A\nB\nc\nd\nE\r\nF\r\ng\n');
+    await expect(change('d\nE\nF', 'x')).rejects.toThrow(
+      'From line 4 on it is there, but some of those lines end with CRLF and others with LF',
+    );
+  });
+
   test('a file that is written anew keeps carriage returns and byte order mark, which a view does not show', async () => {
     const workspace = testWorkspace();
     const path = await viewed(workspace, 'run.bat', '\uFEFFone\r\ntwo\r\n');

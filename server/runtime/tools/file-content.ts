@@ -12,6 +12,13 @@ import { noteWrite } from './writes-meanwhile.ts';
 /** Larger files are not source text; changing one by string replacement would hold it in memory several times. */
 export const MAX_EDITABLE_BYTES = 10 * 1024 * 1024;
 
+/** Whether a file may be shown: one with a NUL at its beginning is binary. */
+export async function holdsText(handle: FileHandle): Promise<boolean> {
+  const start = Buffer.alloc(8192);
+  const { bytesRead } = await handle.read(start, 0, start.length, 0);
+  return !start.subarray(0, bytesRead).includes(0);
+}
+
 /** A text file as it is on disk. */
 export interface TextFile {
   readonly text: string;

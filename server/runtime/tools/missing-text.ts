@@ -34,7 +34,10 @@ function unlikeLines(lines: readonly string[], wanted: readonly string[]): strin
   if (best.length === MAX_LINES_COMPARED)
     return `Its first ${MAX_LINES_COMPARED} lines are like those from line ${first} on. Replace a smaller piece.`;
   if (best.length === asked.length) {
-    const there = shown(lines.slice(best.at, best.at + asked.length));
+    const found = lines.slice(best.at, best.at + asked.length);
+    const there = shown(found);
+    if (found.every((line, index) => line === asked[index]))
+      return `From line ${first} on it is there, but some of those lines end with CRLF and others with LF: replace them one by one.`;
     return `From line ${first} on it differs only in white space. There it reads:\n${there}`;
   }
   const differing = best.at + best.length;

@@ -3,7 +3,14 @@ import { createHash } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { changedError, keepOwnership, MAX_EDITABLE_BYTES, takePlace, withFileLock } from './file-content.ts';
+import {
+  changedError,
+  holdsText,
+  keepOwnership,
+  MAX_EDITABLE_BYTES,
+  takePlace,
+  withFileLock,
+} from './file-content.ts';
 import { removeLeftTemporaries, temporaryName } from './temporary-files.ts';
 import { type ToolContext, ToolInputError, type UnkeptContent } from './tool.ts';
 import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
@@ -81,6 +88,18 @@ async function storedContent(handle: FileHandle): Promise<StoredContent> {
   };
 }
 
+/** Not every file can be viewed, and of a large one that is no knowledge of its content. */
+async function adviceFor(path: ResolvedPath, { size }: Stats): Promise<string> {
+  const handle = await openForReading(path);
+  try {
+    if (size <= MAX_EDITABLE_BYTES && (await holdsText(handle)))
+      return 'View it first, or choose another name.';
+    return 'It is binary or too large to be viewed: choose another name, or remove it with a command first.';
+  } finally {
+    await handle.close();
+  }
+}
+
 interface KnownFile {
   readonly content: StoredContent['content'];
   readonly stats: Stats;
@@ -97,7 +116,7 @@ export async function knownFile(path: ResolvedPath, context: ToolContext): Promi
   const known = context.files.recall(path.real);
   if (!known)
     throw new ToolInputError(
-      `${path.shown} exists and has not been viewed in this session. View it first, or choose another name.`,
+      `${path.shown} exists and has not been viewed in this session. ${await adviceFor(path, stats)}`,
     );
   const handle = await openForReading(path);
   try {

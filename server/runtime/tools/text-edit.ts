@@ -58,10 +58,14 @@ function growth(wanted: Wanted): number {
   return Buffer.byteLength(wanted.new) - Buffer.byteLength(wanted.old);
 }
 
-/** Models write LF; in a file of CRLF lines both strings are taken to mean CRLF, so that the file stays whole. */
+/**
+ * Models write LF. In a file of CRLF lines both strings are taken to mean CRLF, so that the file stays whole; in one with
+ * both, where the text is there with CRLF alone.
+ */
 function inEndingsOf(text: string, wish: Replacement): Wanted {
   const asGiven = { old: wish.old_string, new: wish.new_string };
-  if (!/\n/.test(asGiven.old + asGiven.new) || !isOfCrlf(text)) return asGiven;
+  if (!/\n/.test(asGiven.old + asGiven.new) || !text.includes('\r\n')) return asGiven;
+  if (!isOfCrlf(text) && holds(text, asGiven.old)) return asGiven;
   const old = withCrlf(wish.old_string);
   return holds(text, old) ? { old, new: withCrlf(wish.new_string) } : asGiven;
 }

@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
-import { MAX_EDITABLE_BYTES } from './file-content.ts';
+import { holdsText, MAX_EDITABLE_BYTES } from './file-content.ts';
 import { missingError } from './missing-path.ts';
 import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
 import {
@@ -179,9 +179,7 @@ function render(page: Page, view: View, path: ResolvedPath): string {
 }
 
 async function assertText(handle: FileHandle, stats: Stats, path: ResolvedPath): Promise<void> {
-  const start = Buffer.alloc(8192);
-  const { bytesRead } = await handle.read(start, 0, start.length, 0);
-  if (!start.subarray(0, bytesRead).includes(0)) return;
+  if (await holdsText(handle)) return;
   throw new ToolInputError(
     `${path.shown} is a binary file (${stats.size} bytes) and cannot be shown. Commands such as file, strings or xxd tell of it.`,
   );

@@ -320,6 +320,9 @@ describe('download', () => {
     files.remember(join(workspace.path, 'files/a.bin'), { sha256: 'of another version', mtimeMs: 0 });
     await expect(download(server.url, workspace, { files })).rejects.toThrow('has changed');
     expect(readFileSync(join(workspace.path, 'files/a.bin'), 'utf8')).toBe('mine');
+    // What view refuses to show nobody is told to view.
+    workspace.file('files/a.bin', 'mine\0');
+    await expect(download(server.url, workspace)).rejects.toThrow('choose another name, or remove it');
     expect(server.requests).toEqual([]);
   });
 
