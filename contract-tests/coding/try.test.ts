@@ -33,6 +33,7 @@ test('a model that mends the repository is told of so, step by step', async () =
 test.each([
   ['without a provider', {}, 'make try PROVIDER=openai'],
   ['without its key', { TRY_PROVIDER: 'openai' }, 'set OPENAI_API_KEY'],
+  ['without the key of one that has two names', { TRY_PROVIDER: 'vendor-openai' }, 'set OPENAI_API_KEY'],
 ])('%s it says what to give', async (_, variables, advice) => {
   const { code, stderr } = await tryIt(variables);
   expect(code).toBe(2);

@@ -10,13 +10,18 @@ import { startServer } from '../start-server.ts';
 import { makeRepository, runItsTest, task } from './repository.ts';
 
 const { TRY_PROVIDER: provider = '', TRY_MODEL: model = '' } = process.env;
-const keys = Object.entries(process.env).filter(([name]) => name.startsWith(`${provider.toUpperCase()}_`));
+/** What the variables of the provider begin with, by either of its names. */
+const prefix = provider
+  .replace(/^vendor-/, '')
+  .replaceAll(/\W/g, '_')
+  .toUpperCase();
+const keys = Object.entries(process.env).filter(([name]) => name.startsWith(`${prefix}_`));
 
 if (provider === '' || keys.length === 0) {
   console.error(
     provider === ''
       ? 'Name the provider, with its key in the environment: OPENAI_API_KEY=… make try PROVIDER=openai [MODEL=…]'
-      : `There is no key of ${provider} in the environment; set ${provider.toUpperCase()}_API_KEY.`,
+      : `There is no key of ${provider} in the environment; set ${prefix}_API_KEY.`,
   );
   process.exitCode = 2;
 } else {

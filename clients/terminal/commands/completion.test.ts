@@ -18,7 +18,7 @@ async function completed({ project, environment }: TestHome, ...lines: readonly 
     words=()
     for word in "$@" ';'; do
       if [[ $word == ';' ]]; then
-        COMP_WORDS=(service "\${words[@]}") COMP_CWORD=\${#words[@]} COMPREPLY=()
+        COMP_WORDS=(service "\${words[@]}") COMP_CWORD=\${#words[@]} COMP_LINE="service \${words[*]}" COMPREPLY=()
         "$function_name"
         printf '%s\\t' "\${COMPREPLY[@]}"; echo
         words=()
@@ -104,6 +104,12 @@ test('bash completes files and folders, however their names are quoted, and noth
   await completes('service -C my\\ folder/de', 'service -C my\\ folder/deep\\ one/');
   await completes('service -C "my f', 'service -C "my folder"/');
   await completes('service run --model my', 'service run --model my');
+  // Bash hands over an address in pieces.
+  await completes(
+    'service corpora list --server https://agents.example.com:8090 --js',
+    'service corpora list --server https://agents.example.com:8090 --json ',
+  );
+  await completes('service -C a:b: conf', 'service -C a:b: config ');
 });
 
 test('the command is completed under the name that it was linked as', async () => {

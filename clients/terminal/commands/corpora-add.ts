@@ -114,14 +114,21 @@ const patience = { maxDelayMs: 90_000 };
 const lookMs = 500;
 const longestWaitMs = 600_000;
 
-/** Null where what is in the corpus is found by its meaning, too. Why not, only the operator of a server may know. */
-async function whyWordsAlone(client: ServiceClient, { embedder }: Corpus): Promise<string | null> {
-  if (embedder !== null) return null;
+/** Null where all of the corpus is found by its meaning, too. */
+async function whyWordsAlone(client: ServiceClient, { embedder, stale }: Corpus): Promise<string | null> {
+  if (embedder === null)
+    return `The documents are found by their words alone. ${(await embedderFault(client)) ?? 'The server has no embedder, or has not come to them yet.'}`;
+  if (!stale) return null;
+  return `Not all of the documents are embedded yet. ${(await embedderFault(client)) ?? 'The same command waits for them again.'}`;
+}
+
+/** Only the operator of a server may know it; null where nothing is known of one. */
+async function embedderFault(client: ServiceClient): Promise<string | null> {
   try {
     const { data } = await client.GET('/api/v1/settings/embedder');
-    return data.reason ?? 'It is not embedded yet.';
+    return data.reason ?? data.corpora.error;
   } catch (error) {
-    if (error instanceof ServiceError && error.status === 403) return 'The server has no embedder.';
+    if (error instanceof ServiceError && error.status === 403) return null;
     throw error;
   }
 }
@@ -145,7 +152,7 @@ function tell(
   print(
     `${printable(name)}: ${counted(stats.documents, 'document')}, ${counted(stats.chunks, 'passage')} (${news.join(', ')})`,
   );
-  if (words !== null) notice(`The documents are found by their words alone. ${words}`);
+  if (words !== null) notice(words);
   if (!isTerminal(process.stderr)) return;
   notice(`Ask: ${nextCommand('run', server, `--corpus ${asTyped(name)} "…"`)}`);
 }

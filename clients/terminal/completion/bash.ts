@@ -10,10 +10,19 @@ export function bashScript(name: string, nodes: readonly Node[], keys: readonly 
   const it = `_${name.replaceAll(/\W/g, '_')}_complete`;
   return `# Completion of ${name} for bash; written by: ${name} completion bash
 ${it}() {
-  local current=\${COMP_WORDS[COMP_CWORD]} at= word= takes= plain= kind= words= first= count=0 i key before rest
+  local current at= word= takes= plain= kind= words= first= count=0 last=-1 i key before rest=$COMP_LINE
+  local -a typed
   COMPREPLY=()
-  for ((i = 1; i < COMP_CWORD; i++)); do
+  # Bash breaks words at colons and the like, as those of addresses: what no space parts is one.
+  for ((i = 0; i <= COMP_CWORD; i++)); do
+    [[ $last == -1 || $rest == [[:space:]]* ]] && typed[++last]=
+    rest=\${rest#"\${rest%%[![:space:]]*}"}
     word=\${COMP_WORDS[i]}
+    typed[last]+=$word rest=\${rest#"$word"}
+  done
+  current=\${typed[last]}
+  for ((i = 1; i < last; i++)); do
+    word=\${typed[i]}
     if [[ -n $takes ]]; then takes=; continue; fi
     if [[ -z $plain && $word == -- ]]; then plain=yes; continue; fi
     if [[ -z $plain && $word == -* ]]; then

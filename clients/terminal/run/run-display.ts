@@ -81,10 +81,7 @@ export function createRunDisplay(progress: Progress): RunDisplay {
         answer.endLine();
         return busy('Working');
       case 'run_resumed':
-        return dim(
-          printable(`↻ The process that worked on the run has died; it goes on behind step ${event.step}.`),
-          'yellow',
-        );
+        return dim(printable(`↻ ${resumption(event)}; it goes on behind step ${event.step}.`), 'yellow');
       case 'tool_started':
         calls.begin(event);
         if (!shownOtherwise.has(event.tool_name)) dim(`● ${callLine(event)}`);
@@ -260,4 +257,10 @@ function todosLine(todos: Todos): string {
   const done = todos.filter(({ status }) => status === 'completed').length;
   const now = todos.find(({ status }) => status === 'in_progress');
   return `☰ ${done} of ${todos.length} done${now ? `: ${brief(now.active_form, lineWidth(20))}` : ''}`;
+}
+
+function resumption({ reason }: Extract<RuntimeEvent, { type: 'run_resumed' }>): string {
+  return reason === 'shutdown'
+    ? 'The server was stopped, and has handed the run over'
+    : 'The process that worked on the run has died';
 }
