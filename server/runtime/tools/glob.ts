@@ -34,7 +34,7 @@ export function globTool(rules: PathRules): Tool {
     async prepare(call, context) {
       const { folder, pattern } = placed(call);
       const { path, permission } = await searchScope(rules, folder, 'list', { ...call }, context);
-      return { permission, run: () => find(path, pattern, context) };
+      return { permission, run: () => find(rules, path, pattern, context) };
     },
   });
 }
@@ -52,8 +52,13 @@ function placed({ path, pattern }: z.output<typeof input>): { folder: string; pa
   };
 }
 
-async function find(path: ResolvedPath, pattern: string, context: ToolContext): Promise<ToolOutput> {
-  const scope = await openScope(path);
+async function find(
+  rules: PathRules,
+  path: ResolvedPath,
+  pattern: string,
+  context: ToolContext,
+): Promise<ToolOutput> {
+  const scope = await openScope(rules, path);
   const job = { kind: 'glob', scope, pattern, maxResults: await roomFor(MAX_RESULTS, context) } as const;
   const { paths, timedOut, ...end } = await search(job, TIMEOUT_MS, context.signal);
   const { shown: allowed, note } = await allowedOf(paths, (found) => found, path, context);

@@ -7,7 +7,15 @@ import { findExecutable } from '../processes/executable.ts';
 import type { Sandbox } from '../processes/sandbox.ts';
 import { sandboxHere } from '../processes/test-sandbox.ts';
 import { grepTool } from './grep.ts';
-import { callTool, SECRET, type TestWorkspace, testWorkspace, unreachableFile } from './test-workspace.ts';
+import {
+  callTool,
+  repositoryAbove,
+  SECRET,
+  type TestWorkspace,
+  testWorkspace,
+  unreachableFile,
+} from './test-workspace.ts';
+import type { ToolContext } from './tool.ts';
 
 const rg = findExecutable('rg');
 const detected = await sandboxHere();
@@ -117,6 +125,14 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
     expect((await found({ path: 'a' })).split('\n').sort()).toEqual(['a/b/y.txt', 'a/keep.log']);
   });
 
+  when(asked('of the two ignore files of a folder .serviceignore has the last word'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('.gitignore', '!*.log\n');
+    workspace.file('.serviceignore', '*.log\n');
+    for (const path of ['x.log', 'y.txt']) workspace.file(path, 'needle');
+    expect((await grep(workspace, { pattern: 'needle' })).content).toBe('y.txt:1: needle');
+  });
+
   when(asked('a folder that is left out is searched by who names it'), async () => {
     const workspace = testWorkspace();
     workspace.file('.gitignore', 'node_modules\n');
@@ -129,6 +145,147 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
         'node_modules/dep/index.js:1: needle',
       );
   });
+
+  /** The files with a needle, as one person finds them or one of many. */
+  async function filesWithNeedle(
+    context: ToolContext,
+    input: Record<string, unknown> = {},
+    requireSandbox = false,
+  ) {
+    const tool = grepTool({ requireSandbox }, { timeoutMs: 5000, ripgrepPath, sandbox });
+    const { content } = await callTool(tool, { pattern: 'needle', ...input }, context);
+    return content.replaceAll(':1: needle', '').split('\n').toSorted();
+  }
+
+  function fillWithNeedles(workspace: TestWorkspace, paths: readonly string[]): void {
+    for (const path of paths) workspace.file(path, 'needle');
+  }
+
+  when(
+    asked('ignore files count from the root of the repository on for one person, and of none for many'),
+    async () => {
+      const workspace = testWorkspace();
+      repositoryAbove(workspace, 'node_modules/\n*.log\n/workspace/src/made\n/gen\n');
+      workspace.file('../.serviceignore', 'private.txt\n!seen.log\n');
+      workspace.file('.gitignore', '!kept.log\n');
+      const seen = ['gen/a.txt', 'kept.log', 'seen.log', 'src/b.txt', 'src/deep/kept.log'];
+      const hidden = ['node_modules/dep/i.js', 'private.txt', 'src/made/c.txt', 'src/deep/x.log', 'x.log'];
+      fillWithNeedles(workspace, [...seen, ...hidden]);
+      const context = workspace.context();
+      const inSrc = seen.filter((path) => path.startsWith('src/'));
+      expect(await filesWithNeedle(context)).toEqual(seen);
+      expect(await filesWithNeedle(context, { include: '**/*.{txt,log,js}' })).toEqual(seen);
+      expect(await filesWithNeedle(context, { path: 'src' })).toEqual(inSrc);
+      expect(await filesWithNeedle(context, { path: 'src', include: '*.{txt,log}' })).toEqual(inSrc);
+      expect(await filesWithNeedle(context, { path: 'node_modules' })).toEqual(['node_modules/dep/i.js']);
+      expect(await filesWithNeedle(context, {}, true)).toEqual([...seen, ...hidden].toSorted());
+    },
+  );
+
+  when(asked('a folder that a nearer rule lets in again is searched, by the other rules'), async () => {
+    const workspace = testWorkspace();
+    repositoryAbove(workspace, 'made/\n*.log\n');
+    workspace.file('a [1]/.gitignore', '!made/\n');
+    const paths = [
+      'a [1]/b.txt',
+      'a [1]/deep/made/c.txt',
+      'a [1]/made/d.log',
+      'a [1]/made/e.txt',
+      'made/f.txt',
+    ];
+    fillWithNeedles(workspace, paths);
+    const seen = ['a [1]/b.txt', 'a [1]/deep/made/c.txt', 'a [1]/made/e.txt'];
+    for (const input of [{}, { path: 'a [1]' }, { include: '**/*.{txt,log}' }])
+      expect(await filesWithNeedle(workspace.context(), input)).toEqual(seen);
+  });
+
+  when(asked('a rule with a slash means a path from its own folder on, however far above'), async () => {
+    const workspace = testWorkspace();
+    repositoryAbove(workspace, '/workspace/a/b/one.txt\n');
+    workspace.file('.gitignore', 'a/b/two.txt\n/b\n*.log\n');
+    workspace.file('a/.gitignore', '/b/three.txt\n/two.txt\n');
+    const files = ['one.txt', 'two.txt', 'three.txt', 'four.txt', 'x.log', 'b/five.txt', 'c/two.txt'];
+    fillWithNeedles(
+      workspace,
+      files.map((path) => `a/b/${path}`),
+    );
+    for (const path of ['.', 'a', 'a/b'])
+      expect(await filesWithNeedle(workspace.context(), { path })).toEqual([
+        'a/b/b/five.txt',
+        'a/b/c/two.txt',
+        'a/b/four.txt',
+      ]);
+  });
+
+  when.each([
+    ['itself', 'workspace/\n*.txt\n'],
+    ['with all beside it', '*\n!.gitignore\n'],
+    ['by all that it holds', '*.txt\n/workspace/*\n!/workspace/.gitkeep\n'],
+    ['by all that lies in it', 'workspace/**\n'],
+  ])(asked('a workspace that is left out %s is searched as if it stood alone'), async (_how, above) => {
+    const workspace = testWorkspace();
+    repositoryAbove(workspace, above);
+    workspace.file('.gitignore', '*.log\n');
+    workspace.file('.gitkeep', '');
+    fillWithNeedles(workspace, ['a.txt', 'src/b.txt', 'src/c.log', 'src/deep/d.txt']);
+    const context = workspace.context();
+    expect(await filesWithNeedle(context)).toEqual(['a.txt', 'src/b.txt', 'src/deep/d.txt']);
+    expect(await filesWithNeedle(context, { path: 'src' })).toEqual(['src/b.txt', 'src/deep/d.txt']);
+    const deep = workspace.context({ workspacePath: join(workspace.path, 'src/deep') });
+    expect(await filesWithNeedle(deep)).toEqual(['d.txt']);
+  });
+
+  when(asked('a workspace of which rules let something in again is searched for that alone'), async () => {
+    const workspace = testWorkspace();
+    repositoryAbove(workspace, '/workspace/*\n!/workspace/src/\n');
+    fillWithNeedles(workspace, ['a.txt', 'src/b.txt', 'own/c.txt']);
+    expect(await filesWithNeedle(workspace.context())).toEqual(['src/b.txt']);
+    repositoryAbove(workspace, '/workspace/*\n');
+    workspace.file('.gitignore', '!own/\n');
+    expect(await filesWithNeedle(workspace.context())).toEqual(['own/c.txt']);
+  });
+
+  when(asked('the nearest repository ends the way up, and without one there is none'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('../.gitignore', '*.txt\n');
+    fillWithNeedles(workspace, ['a.txt', 'own/b.txt', 'own/deep/c.txt', 'own/deep/d.log']);
+    expect(await filesWithNeedle(workspace.context())).toContain('a.txt');
+    repositoryAbove(workspace, '*.txt\n');
+    workspace.file('own/.git/HEAD', 'ref: refs/heads/main\n');
+    workspace.file('own/.gitignore', '*.log\n');
+    for (const [folder, seen] of [
+      ['own', ['b.txt', 'deep/c.txt']],
+      ['own/deep', ['c.txt']],
+    ] as const) {
+      const context = workspace.context({ workspacePath: join(workspace.path, folder) });
+      expect(await filesWithNeedle(context)).toEqual(seen);
+    }
+  });
+
+  when(asked('a linked workspace belongs to the repository that it really lies in'), async () => {
+    const workspace = testWorkspace();
+    const elsewhere = testWorkspace();
+    repositoryAbove(workspace, '*.log\n');
+    repositoryAbove(elsewhere, '*.txt\n');
+    fillWithNeedles(workspace, ['a.txt', 'x.log']);
+    const link = join(elsewhere.path, 'link');
+    symlinkSync(workspace.path, link);
+    expect(await filesWithNeedle(workspace.context({ workspacePath: link }))).toEqual(['a.txt']);
+  });
+
+  when(
+    asked('rules of the repository count beside the workspace too, and however long they are'),
+    async () => {
+      const workspace = testWorkspace();
+      repositoryAbove(workspace, `${'# long\n'.repeat(20_000)}*.log\n`);
+      fillWithNeedles(workspace, ['../beside/a.txt', '../beside/x.log', 'b.txt', 'y.log']);
+      const context = workspace.context();
+      expect(await filesWithNeedle(context)).toEqual(['b.txt']);
+      expect(await filesWithNeedle(context, { path: '../beside' })).toEqual([
+        join(workspace.path, '../beside/a.txt'),
+      ]);
+    },
+  );
 
   when(asked('include may be a whole path, hidden, or what is not wanted'), async () => {
     const workspace = testWorkspace();

@@ -47,19 +47,20 @@ export function grepTool(rules: PathRules, options: GrepOptions): Tool {
     input,
     async prepare(call, context) {
       const { path, permission } = await searchScope(rules, call.path, 'read', { ...call }, context);
-      return { permission, run: () => find(path, call, options, context) };
+      return { permission, run: () => find(rules, path, call, options, context) };
     },
   });
 }
 
 async function find(
+  rules: PathRules,
   path: ResolvedPath,
   call: Grep,
   { sandbox, timeoutMs, ripgrepPath }: GrepOptions,
   context: ToolContext,
 ): Promise<ToolOutput> {
   const { signal } = context;
-  const scope = await openScope(path, true);
+  const scope = await openScope(rules, path, true);
   const { pattern, literal_text: literal, include } = call;
   const maxResults = await roomFor(MAX_RESULTS, context);
   const found = await searchLines(

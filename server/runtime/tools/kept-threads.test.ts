@@ -149,7 +149,8 @@ test('a thread that nobody needs for a while is ended', async () => {
 test('a process with nothing else to do ends at once', async () => {
   const code = `
     import { search } from ${JSON.stringify(new URL('search.ts', import.meta.url).href)};
-    const scope = { start: process.cwd(), top: process.cwd(), workspace: process.cwd() };
+    const here = process.cwd();
+    const scope = { start: here, base: here, top: here, workspace: here };
     const job = { kind: 'glob', scope, pattern: '*.json', maxResults: 1 };
     await search(job, 40_000, new AbortController().signal);
     console.log('searched');`;

@@ -9,7 +9,7 @@ import { search } from './search.ts';
 import type { LineMatch, RipgrepRules, WalkScope } from './search-job.ts';
 
 /** What to look for, and where. */
-export type LineQuery = Omit<RipgrepQuery, 'startIgnored'>;
+export type LineQuery = Omit<RipgrepQuery, 'ignoreFiles'>;
 
 /** How to look for it. */
 export interface LineSearchOptions {
@@ -35,9 +35,11 @@ export async function searchLines(query: LineQuery, options: LineSearchOptions):
   const rules = ripgrepPath === null ? null : await rulesFor(query.scope, options);
   if (rules === 'late') return { matches: [], truncated: false, timedOut: true };
   if (ripgrepPath !== null && rules) {
-    const found = await ripgrep({ ...query, ...rules }, { ...options, ripgrepPath });
+    const { top, ignoreFiles } = rules;
+    const counting = { ...query, scope: { ...query.scope, top } };
+    const found = await ripgrep({ ...counting, ignoreFiles }, { ...options, ripgrepPath });
     // What ripgrep cannot read (a look-ahead, a brace that is meant as one) JavaScript may.
-    if (!('refused' in found)) return narrowed(query, found, options);
+    if (!('refused' in found)) return narrowed(counting, found, options);
   }
   return search({ kind: 'grep', ...query, maxResults }, timeoutMs, signal);
 }
@@ -78,7 +80,6 @@ async function hasOtherRules(scope: WalkScope, paths: readonly string[]): Promis
   const below = new Set(
     paths.flatMap((path) => foldersDownTo({ top: scope.start, start: dirname(join(scope.start, path)) })),
   );
-  below.delete(scope.top);
   const files = [
     ...above.filter((folder) => folder !== scope.start).map((folder) => join(folder, '.gitignore')),
     ...[...new Set([...above, ...below])].map((folder) => join(folder, '.serviceignore')),
@@ -94,12 +95,15 @@ function isThere(path: string): Promise<boolean> {
   );
 }
 
+const UNREACHABLE = -1;
+
 async function newestFirst(start: string, matches: readonly LineMatch[]): Promise<readonly LineMatch[]> {
   const byFile = [...Map.groupBy(matches, (match) => match.path)];
   const files = await Promise.all(
     byFile.map(async ([path, lines]) => ({ path, lines, mtimeMs: await mtimeOf(join(start, path)) })),
   );
   return files
+    .filter(({ mtimeMs }) => mtimeMs !== UNREACHABLE)
     .sort((one, other) => other.mtimeMs - one.mtimeMs || (one.path < other.path ? -1 : 1))
     .flatMap((file) => file.lines);
 }
@@ -107,7 +111,8 @@ async function newestFirst(start: string, matches: readonly LineMatch[]): Promis
 async function mtimeOf(path: string): Promise<number> {
   return stat(path).then(
     (stats) => stats.mtimeMs,
-    // Gone since the search: it matched, so it is shown, last.
-    () => 0,
+    // ripgrep, which goes from the top, also comes where a whole path is too long to lead: no other tool could open that.
+    // What has gone since the search matched, so it is shown, last.
+    (error: NodeJS.ErrnoException) => (error.code === 'ENAMETOOLONG' ? UNREACHABLE : 0),
   );
 }

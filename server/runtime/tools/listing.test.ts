@@ -4,7 +4,13 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { globTool } from './glob.ts';
 import { lsTool } from './ls.ts';
-import { callTool, type TestWorkspace, testWorkspace, unreachableFile } from './test-workspace.ts';
+import {
+  callTool,
+  repositoryAbove,
+  type TestWorkspace,
+  testWorkspace,
+  unreachableFile,
+} from './test-workspace.ts';
 
 const rules = { requireSandbox: false };
 const strict = { requireSandbox: true };
@@ -22,6 +28,14 @@ function fill(workspace: TestWorkspace): void {
   workspace.file('.serviceignore', 'notes.txt\n');
   workspace.file('src/.gitignore', '*.js\n');
   workspace.file('.git/HEAD', '');
+}
+
+/** A workspace that is a folder of a repository, with what the root of that leaves out. */
+function inRepository(): TestWorkspace {
+  const workspace = testWorkspace();
+  repositoryAbove(workspace, 'node_modules/\n*.log\n');
+  for (const path of ['node_modules/dep/i.js', 'src/a.js', 'src/x.log']) workspace.file(path, '');
+  return workspace;
 }
 
 describe('ls', () => {
@@ -50,6 +64,28 @@ describe('ls', () => {
     workspace.file('src/deep/b.ts', '');
     const output = await callTool(lsTool(rules, limits), { path: 'src/deep' }, workspace.context());
     expect(output.content).toBe('src/deep/\n  b.ts');
+  });
+
+  test('ignore files above the workspace count for one person, and not for many', async () => {
+    const workspace = inRepository();
+    const list = async (mode: typeof rules, path = '.') =>
+      (await callTool(lsTool(mode, limits), { path }, workspace.context())).content.split('\n').slice(1);
+    expect(await list(rules)).toEqual(['  src/', '    a.js']);
+    expect(await list(rules, 'src')).toEqual(['  a.js']);
+    expect(await list(rules, 'node_modules')).toEqual(['  dep/', '    i.js']);
+    expect(await list(strict)).toEqual([
+      ...['  node_modules/', '    dep/', '      i.js'],
+      ...['  src/', '    a.js', '    x.log'],
+    ]);
+  });
+
+  test('a workspace that rules above leave out is listed as if it stood alone', async () => {
+    const workspace = inRepository();
+    for (const above of ['workspace/\n*.js\n', '/workspace/*\n', '*\n']) {
+      repositoryAbove(workspace, above);
+      const { content } = await callTool(lsTool(rules, limits), { path: 'src' }, workspace.context());
+      expect(content).toBe('src/\n  a.js\n  x.log');
+    }
   });
 
   test('the depth of the settings is not exceeded by the depth of a call', async () => {
@@ -194,6 +230,17 @@ describe('glob', () => {
     expect((await callTool(glob, { pattern: '*.none' }, workspace.context())).content).toBe(
       'No files found.',
     );
+  });
+
+  test('ignore files above the workspace count for one person, and not for many', async () => {
+    const workspace = inRepository();
+    const find = async (mode: typeof rules, path = '.') =>
+      (await callTool(globTool(mode), { pattern: '**/*.{js,log}', path }, workspace.context())).content
+        .split('\n')
+        .toSorted();
+    expect(await find(rules)).toEqual(['src/a.js']);
+    expect(await find(rules, 'src')).toEqual(['src/a.js']);
+    expect(await find(strict)).toEqual(['node_modules/dep/i.js', 'src/a.js', 'src/x.log']);
   });
 
   test('shows the 100 newest and says that there are more', async () => {

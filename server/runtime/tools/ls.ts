@@ -40,7 +40,10 @@ export function lsTool(rules: PathRules, limits: LsLimits): Tool {
     async prepare(call, context) {
       const { path, permission } = await searchScope(rules, call.path, 'list', { ...call }, context);
       const maxDepth = smallerLimit(call.depth ?? 0, limits.max_depth);
-      return { permission, run: () => list(path, { ...limits, max_depth: maxDepth }, call.ignore, context) };
+      return {
+        permission,
+        run: () => list(rules, path, { ...limits, max_depth: maxDepth }, call.ignore, context),
+      };
     },
   });
 }
@@ -51,12 +54,13 @@ function smallerLimit(one: number, other: number): number {
 }
 
 async function list(
+  rules: PathRules,
   path: ResolvedPath,
   limits: LsLimits,
   ignore: readonly string[],
   context: ToolContext,
 ): Promise<ToolOutput> {
-  const scope = await openScope(path);
+  const scope = await openScope(rules, path);
   const maxItems = smallerLimit(limits.max_items, HARD_MAX_ITEMS);
   const job = { kind: 'list', scope, maxDepth: limits.max_depth, maxItems, ignore } as const;
   const { entries, truncated, timedOut } = await search(job, TIMEOUT_MS, context.signal);

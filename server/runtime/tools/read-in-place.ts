@@ -2,9 +2,11 @@
 import {
   closeSync,
   constants,
+  type Dirent,
   fstatSync,
   lstatSync,
   openSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   type Stats,
@@ -39,6 +41,14 @@ export function readSmallFile(path: string, maxBytes: number): string | null {
     const stats = fstatSync(descriptor);
     return stats.isFile() && stats.size <= maxBytes ? readFileSync(descriptor, 'utf8') : null;
   });
+}
+
+/** What a folder holds; nothing where it cannot be read, or is none. */
+export function entriesInPlace(folder: string): readonly Dirent[] {
+  const entries = readInPlace(folder, (openedAt, descriptor) =>
+    fstatSync(descriptor).isDirectory() ? readdirSync(openedAt, { withFileTypes: true }) : [],
+  );
+  return entries ?? [];
 }
 
 /** What lies at the path; null where nothing does, or nothing for us to see, as in a folder that we may only list. */

@@ -1,7 +1,5 @@
 // Searches with ripgrep and reads its answer in bounded memory.
-
-import { existsSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { type CommandEnd, runCommand } from '../commands/command.ts';
 import type { Sandbox, WrappedCommand } from '../processes/sandbox.ts';
 import { type LineMatch, MAX_MATCH_LENGTH, MAX_SEARCHED_BYTES, type WalkScope } from './search-job.ts';
@@ -12,8 +10,8 @@ export interface RipgrepQuery {
   readonly pattern: string;
   readonly literal: boolean;
   readonly include: string | null;
-  /** Whether the place to search is itself left out by ignore files above it, which then do not count. */
-  readonly startIgnored: boolean;
+  /** The ignore files that count from the top on, the farthest first. */
+  readonly ignoreFiles: readonly string[];
 }
 
 /** How to run it. */
@@ -34,7 +32,7 @@ export async function ripgrep(
   options: RipgrepOptions,
 ): Promise<{ matches: readonly LineMatch[]; truncated: boolean; timedOut: boolean } | { refused: string }> {
   const enough = new AbortController();
-  const reader = new MatchReader(query.scope.start, () => enough.abort());
+  const reader = new MatchReader(query.scope, () => enough.abort());
   let complaint = '';
   const command = await wrapped([options.ripgrepPath, ...argumentsFor(query)], query.scope, options);
   const end = await runCommand({
@@ -65,6 +63,7 @@ async function wrapped(
   if (!options.sandbox) return { file, args, release: () => undefined, wrapped: false };
   const visiblePaths = /^\/(usr|bin)\//.test(file) ? [] : [file];
   const inside = await options.sandbox.wrap(command, {
+    // A runtime that puts it into one is shared, and its top is no folder above the workspace.
     workspacePath: scope.top,
     network: false,
     readOnly: true,
@@ -97,7 +96,8 @@ function argumentsFor(query: RipgrepQuery): readonly string[] {
       '--no-ignore-parent',
       '--no-ignore-dot',
     ],
-    ...ignoreFiles(query).map((path) => `--ignore-file=${path}`),
+    // It would look for them above the top, too; so it looks nowhere above its start, and gets them by name.
+    ...query.ignoreFiles.map((path) => `--ignore-file=${path}`),
     ...[
       `--max-columns=${4 * MAX_MATCH_LENGTH}`,
       '--max-columns-preview',
@@ -106,17 +106,9 @@ function argumentsFor(query: RipgrepQuery): readonly string[] {
     ],
     ...(query.include === null ? [] : includeArguments(query.include, relative(top, start))),
     ...(query.literal ? ['--fixed-strings'] : []),
-    // Behind `--` a pattern such as `-rf` is a pattern.
-    ...['--', query.pattern, start],
+    // Behind `--` a pattern such as `-rf` is a pattern. With a whole path no rule would fit that means one from the top on.
+    ...['--', query.pattern, `./${relative(top, start)}`],
   ];
-}
-
-/** ripgrep would look for ignore files above the workspace too; so it looks nowhere above, and gets the top's by name. */
-function ignoreFiles({ scope, startIgnored }: RipgrepQuery): readonly string[] {
-  if (startIgnored) return [];
-  return ['.gitignore', '.serviceignore']
-    .map((name) => join(scope.top, name))
-    .filter((path) => existsSync(path));
 }
 
 /** A glob of ripgrep's overrides ignore files, a type does not, but a type knows only names; so names are types. */
@@ -148,13 +140,13 @@ const BINARY_NOTE =
 /** Reads `path NUL line:text LF`, so that no character of a path can be mistaken for a separator. */
 class MatchReader {
   readonly matches: LineMatch[] = [];
-  readonly #start: string;
+  readonly #scope: WalkScope;
   readonly #onEnough: () => void;
   readonly #binary = new Set<string>();
   #rest = Buffer.alloc(0);
 
-  constructor(start: string, onEnough: () => void) {
-    this.#start = start;
+  constructor(scope: WalkScope, onEnough: () => void) {
+    this.#scope = scope;
     this.#onEnough = onEnough;
   }
 
@@ -180,8 +172,13 @@ class MatchReader {
   #withoutNotes(text: string): string {
     const [note, path = ''] = BINARY_NOTE.exec(text) ?? [];
     if (note === undefined) return text;
-    this.#binary.add(relative(this.#start, path));
+    this.#binary.add(this.#found(path));
     return this.#withoutNotes(text.slice(note.length));
+  }
+
+  /** It names paths from the top, where it runs. */
+  #found(path: string): string {
+    return relative(this.#scope.start, resolve(this.#scope.top, path));
   }
 
   #add(record: Buffer): void {
@@ -193,7 +190,7 @@ class MatchReader {
       .slice(colon + 1)
       .replace(/\r$/, '')
       .slice(0, MAX_MATCH_LENGTH + 1);
-    this.matches.push({ path: relative(this.#start, path), line: Number(rest.slice(0, colon)), text });
+    this.matches.push({ path: this.#found(path), line: Number(rest.slice(0, colon)), text });
   }
 }
 

@@ -4,7 +4,9 @@
 export interface WalkScope {
   /** Real path of the folder (or single file) that is searched. */
   readonly start: string;
-  /** Real path of the folder whose ignore files count from; `start` lies in it. */
+  /** Real path of the workspace, or of the folder that is searched where that lies elsewhere. */
+  readonly base: string;
+  /** Real path of the folder whose ignore files count from: the root of the repository, or the base. `start` lies in it. */
   readonly top: string;
   /** Real path of the workspace that is searched for, also where it lies elsewhere. */
   readonly workspace: string;
@@ -47,8 +49,10 @@ export type SearchJob =
     };
 
 export interface RipgrepRules {
-  /** Whether the folder that is searched is left out itself: whoever names it wants to look there. */
-  readonly startIgnored: boolean;
+  /** Real path of the folder whose ignore files count from, after all; rules with a slash mean paths from there. */
+  readonly top: string;
+  /** The ignore files that it gets by name, the farthest first; none where they leave out the start itself. */
+  readonly ignoreFiles: readonly string[];
 }
 
 /** The largest file that is searched. */

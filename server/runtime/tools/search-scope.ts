@@ -1,6 +1,7 @@
 // Which folder a listing or search tool may walk, and how it is shown.
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { projectFolders } from '../guidance/project-folders.ts';
 import { missingError } from './missing-path.ts';
 import { MAX_SEARCHED_BYTES, type WalkScope } from './search-job.ts';
 import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts';
@@ -25,7 +26,7 @@ export async function searchScope(
 }
 
 /** Checks the place again, just before it is walked. */
-export async function openScope(path: ResolvedPath, filesToo = false): Promise<WalkScope> {
+export async function openScope(rules: PathRules, path: ResolvedPath, filesToo = false): Promise<WalkScope> {
   await resolveAgain(path);
   const stats = await stat(path.real).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
@@ -38,11 +39,10 @@ export async function openScope(path: ResolvedPath, filesToo = false): Promise<W
     throw new ToolInputError(
       `${path.shown} is too large to be searched here (${stats.size} bytes; at most ${MAX_SEARCHED_BYTES}). Use a command, such as grep.`,
     );
-  return {
-    start: path.real,
-    workspace: path.workspace,
-    top: path.inside ? path.workspace : stats.isDirectory() ? path.real : dirname(path.real),
-  };
+  const base = path.inside ? path.workspace : stats.isDirectory() ? path.real : dirname(path.real);
+  // What lies above a workspace of many people's may be another tenant's.
+  const [top = base] = await projectFolders(base, rules.requireSandbox);
+  return { start: path.real, workspace: path.workspace, base, top };
 }
 
 /** A found path as the other tools take it: relative to the workspace, absolute outside of it. */

@@ -74,6 +74,12 @@ export function testWorkspace(): TestWorkspace {
   return { path, secretFile, file, context, todos, shownProgress };
 }
 
+/** Makes the folder that holds the workspace a repository, with these ignore rules at its root. */
+export function repositoryAbove(workspace: TestWorkspace, rules: string): void {
+  workspace.file('../.git/HEAD', 'ref: refs/heads/main\n');
+  workspace.file('../.gitignore', rules);
+}
+
 /** Puts a file where its folder can be listed, and its own path is too long for anybody, root too, to ask after it. */
 export function unreachableFile(folder: string, name: string, content: string): void {
   const names: string[] = [];

@@ -1,14 +1,14 @@
 // Walks a folder inside the search thread: breadth first, ignore files respected, links never followed.
-import { type Dirent, fstatSync, readdirSync } from 'node:fs';
+import type { Dirent } from 'node:fs';
 import { join, relative } from 'node:path';
 import { type IgnoreRules, isIgnored, rulesAbove, withRulesOf } from './ignore-rules.ts';
-import { readInPlace } from './read-in-place.ts';
+import { entriesInPlace } from './read-in-place.ts';
 import type { WalkEntry, WalkScope } from './search-job.ts';
 
 interface QueuedFolder {
   readonly path: string;
   readonly depth: number;
-  readonly rules: readonly IgnoreRules[];
+  readonly rules: IgnoreRules | null;
 }
 
 /** Yields what lies below the start, nearest first; `maxDepth` 0 means no limit. What is skipped is not entered. */
@@ -33,10 +33,7 @@ export function* walk(
 }
 
 function sortedEntries(folder: string): readonly Dirent[] {
-  const entries = readInPlace(folder, (openedAt, descriptor) =>
-    fstatSync(descriptor).isDirectory() ? readdirSync(openedAt, { withFileTypes: true }) : [],
-  );
-  return (entries ?? []).sort((one, other) => (one.name < other.name ? -1 : 1));
+  return entriesInPlace(folder).toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 
 function typeOf(entry: Dirent): WalkEntry['type'] {
