@@ -184,6 +184,184 @@ test('one that never says anything is told of once, and soon waited for no more'
   expect(performance.now() - started).toBeLessThan(4500);
 });
 
+/** Has a server that finds things late find them now; it is asked about a file that it has open. */
+async function found(bench: LspBench, name = 'a.x'): Promise<void> {
+  expect(await bench.call('references', { file_path: name, line: 1, column: 1 })).toMatchObject({
+    is_error: false,
+  });
+}
+
+/** How many documents were opened. */
+function opened(bench: LspBench): number {
+  return bench.notes().filter(({ method }) => method === 'textDocument/didOpen').length;
+}
+
+const oneError = (line: string) => `error 1:1 ${line} is wrong [small 0]`;
+
+test('what one publishes late, having answered with nothing, is told once: after the next change, of whichever file', async () => {
+  const bench = smallBench('asked, and found late');
+  expect(await bench.note('a.x', 'wrong\n')).toBe('');
+  await found(bench);
+  const late = `a.x has 1 error (small), found late:\n${oneError('wrong')}`;
+  expect(await bench.note('b.x', 'right\n')).toBe(late);
+  expect(await bench.note('b.x', 'still right\n')).toBe('');
+  expect(await bench.note('a.x', 'wrong still\n')).toBe('');
+  await found(bench);
+  const former = `a.x had 1 error (small) before this change, found late:\n${oneError('wrong still')}`;
+  expect(await bench.note('a.x', 'right\n')).toBe(former);
+  expect(await bench.note('b.x', 'right again\n')).toBe('');
+  await found(bench);
+  expect(await bench.note('b.x', 'right as ever\n')).toBe('');
+});
+
+test('an error that is still there after the next change of its file is told of that text as well, and once', async () => {
+  const bench = smallBench('asked, and found late');
+  for (const text of ['wrong\n', 'wrong\n\n', 'wrong\n\n\n']) {
+    await bench.note('a.x', text);
+    await found(bench);
+    expect(await bench.note('b.x', `right ${text.length}\n`)).toContain(
+      'a.x has 1 error (small), found late:',
+    );
+    await found(bench);
+    expect(await bench.note('b.x', `right as ever ${text.length}\n`)).toBe('');
+  }
+});
+
+test('one that only publishes, and late, is told of with the next change, and its silence once', async () => {
+  const bench = smallBench('found late', { times: { judgeMs: 300, startWaitMs: 300 } });
+  await ready(bench);
+  expect(await bench.note('a.x', 'wrong 0\n')).toContain('small has not said yet what it thinks of a.x');
+  for (let round = 1; round < 5; round += 1) {
+    await found(bench);
+    expect(await bench.note('a.x', `wrong ${round}\n`)).toBe(
+      `a.x had 1 error (small) before this change, found late:\n${oneError(`wrong ${round - 1}`)}`,
+    );
+  }
+  await found(bench);
+  expect(await bench.note('b.x', 'right\n')).toBe(
+    `a.x has 1 error (small), found late:\n${oneError('wrong 4')}`,
+  );
+  expect(await bench.note('b.x', 'still right\n')).toBe('');
+});
+
+test('what was wrong before the first change is not told later, whenever it is found', async () => {
+  const bench = smallBench('found late', { times: { judgeMs: 300, startWaitMs: 300 } });
+  bench.workspace.file('a.x', 'wrong of old\n');
+  for (const name of ['old.x', 'other.x']) bench.workspace.file(name, 'wrong\n');
+  bench.read('a.x');
+  await until(() => opened(bench) === 1);
+  await found(bench);
+  await bench.note('a.x', 'wrong of old\nold.x: wrong\n');
+  await found(bench);
+  expect(await bench.note('b.x', 'right\n')).toBe('');
+  // A document that is only read.
+  bench.read('other.x');
+  await until(() => opened(bench) === 3);
+  await found(bench);
+  expect(await bench.note('b.x', 'still right\nold.x: wrong, right\n')).toBe('');
+  await found(bench);
+  expect(await bench.note('b.x', 'right again\n')).toBe('');
+});
+
+test('what was wrong in a file before its first change is not told later, although it is found then', async () => {
+  const bench = smallBench('one by one, found late', { times: { judgeMs: 300, startWaitMs: 300 } });
+  bench.workspace.file('a.x', 'wrong of old\n');
+  bench.read('a.x');
+  await until(() => opened(bench) === 1);
+  expect(await bench.note('a.x', 'wrong of old\nright\n')).toContain('small has not said yet');
+  await found(bench);
+  expect(await bench.note('a.x', 'wrong of old\nright again\n')).toBe('');
+  for (const text of ['right\n', 'still right\n']) {
+    await found(bench);
+    expect(await bench.note('b.x', text)).toBe('');
+  }
+});
+
+test.each(['one by one, found late', 'asked, one by one, found late'])(
+  'what is found late in a text that was changed since is not told of the new one: %s',
+  async (mode) => {
+    const bench = smallBench(mode, { times: { judgeMs: 300, startWaitMs: 300 } });
+    await ready(bench);
+    await until(() => opened(bench) === 1);
+    await found(bench);
+    for (const text of ['wrong\n', 'right once more\n']) await bench.note('a.x', text);
+    await found(bench);
+    expect(await bench.note('b.x', 'right\n')).toBe('');
+    expect(await bench.note('a.x', 'right again\n')).toBe('');
+  },
+);
+
+test('errors that are found late in files that were not changed are counted, once', async () => {
+  const bench = smallBench('asked, and found late');
+  for (const name of ['old.x', 'other.x']) bench.workspace.file(name, 'right\n');
+  await bench.note('a.x', 'old.x: wrong\n');
+  await found(bench);
+  expect(await bench.note('a.x', 'old.x: wrong, wrong again\nother.x: wrong, wrong\ngone.x: wrong\n')).toBe(
+    '',
+  );
+  await found(bench);
+  const elsewhere = 'Elsewhere: 3 new errors in old.x (1), other.x (2).';
+  expect(await bench.note('b.x', 'right\n')).toBe(elsewhere);
+  expect(await bench.note('b.x', 'still right\nother.x: right\n')).toBe('');
+  await found(bench);
+  expect(await bench.note('b.x', 'other.x: wrong\n')).toBe('');
+  await found(bench);
+  expect(await bench.note('b.x', 'right again\n')).toBe('Elsewhere: 1 new error in other.x (1).');
+});
+
+test('what was found late and is gone by the next change is not told', async () => {
+  const bench = smallBench('asked, and found late');
+  await bench.note('a.x', 'wrong\n');
+  await bench.note('a.x', 'right\n');
+  await bench.note('gone.x', 'wrong\n');
+  await found(bench);
+  rmSync(join(bench.workspace.path, 'gone.x'));
+  expect(await bench.note('b.x', 'right\n')).toBe('');
+});
+
+test('what was found late is told by one of two notes that are made at once, and not after the diagnostics tool', async () => {
+  const bench = smallBench('asked, and found late');
+  await bench.note('a.x', 'wrong\n');
+  await found(bench);
+  const notes = await Promise.all(['b.x', 'c.x'].map((name) => bench.note(name, 'right\n')));
+  expect(notes.filter(Boolean)).toEqual([expect.stringContaining('a.x has 1 error (small), found late:')]);
+  await bench.note('a.x', 'wrong again\n');
+  await found(bench);
+  await untilTold(bench, { file_path: 'a.x' }, 'a.x has 1 error');
+  expect(await bench.note('b.x', 'still right\n')).toBe('');
+});
+
+test('what one finds after it was started anew is told only if its former process had not found it', async () => {
+  const bench = smallBench('asked, and found late');
+  await bench.note('a.x', 'wrong\n');
+  await found(bench);
+  expect(await bench.note('b.x', 'right\n')).toContain('a.x has 1 error');
+  await bench.note('c.x', 'right\n');
+  for (const pid of pidsOf(bench)) process.kill(pid, 'SIGKILL');
+  await until(() => bench.states()[0] === 'small idle');
+  expect(await bench.note('b.x', 'a.x: wrong\nc.x: wrong\n')).toBe('');
+  await found(bench, 'b.x');
+  expect(await bench.note('b.x', 'right\n')).toBe(
+    `c.x has 1 error (small), found late:\n${oneError('wrong')}`,
+  );
+});
+
+test('what was found late takes no more room than a note has', async () => {
+  const bench = smallBench('asked, and found late');
+  for (let number = 10; number < 20; number += 1) await bench.note(`${number}.x`, 'wrong\n'.repeat(6));
+  await found(bench, '10.x');
+  const lines = (await bench.note('b.x', 'right\n')).split('\n');
+  expect(lines).toHaveLength(11);
+  expect(lines.slice(7, 10)).toEqual([
+    '11.x has 6 errors (small), found late:',
+    oneError('wrong'),
+    '… and 5 more',
+  ]);
+  expect(lines.at(-1)).toBe(
+    'Elsewhere: 48 new errors in 12.x (6), 13.x (6), 14.x (6), 15.x (6), 16.x (6), ….',
+  );
+});
+
 test('what is said of an earlier version is not told of the new one', async () => {
   const bench = smallBench('stale', { times: { judgeMs: 1500 } });
   expect(await bench.note('a.x', 'right\n')).toBe('');
