@@ -79,9 +79,9 @@ export class Reports {
     keepNewest(reports, path, report, mostFiles);
   }
 
-  /** All that it last said of the file, one way or another: what it found at some time, and has not taken back in all of them. */
-  said(path: string): readonly FileReport[] {
-    return [this.#published, this.#answered, this.#whole].flatMap((reports) => reports.get(path) ?? []);
+  /** What last took the place of all that was published of the file. */
+  replaced(path: string): FileReport | undefined {
+    return this.#whole.get(path);
   }
 
   published(path: string): FileReport | undefined {

@@ -45,8 +45,8 @@ export async function judge(
 
 /**
  * Asks again about other documents that are open, as many as the time allows: a change there may have broken them. That it
- * refuses one takes nothing from what it said of the change. Answers with what it said of each: what it publishes of them
- * meanwhile may be of an earlier version.
+ * refuses one takes nothing from what it said of the change. Answers with what it had said of them when it was asked before,
+ * where that was all: what it has published since may have been of an earlier version.
  */
 export async function judgeOthers(
   client: LanguageClient,
@@ -54,20 +54,22 @@ export async function judgeOthers(
   limits: RequestLimits,
 ): Promise<ReadonlyMap<string, FileReport>> {
   const until = performance.now() + limits.timeoutMs;
-  const answers = new Map<string, FileReport>();
+  const former = new Map<string, FileReport>();
   const others = client.documents.paths().filter((other) => other !== path);
   for (const other of others.slice(-mostOthers)) {
     const answer = question(client);
     const synced = client.documents.sync(other);
-    if (!answer || !synced || performance.now() > until) return answers;
+    if (!answer || !synced || performance.now() > until) return former;
+    const before = client.reports.replaced(other);
     try {
-      answers.set(other, await answer(other, synced, left(until, limits)));
+      await answer(other, synced, left(until, limits));
     } catch (error) {
-      if (error instanceof LanguageServerFailure) return answers;
+      if (error instanceof LanguageServerFailure) return former;
       throw error;
     }
+    if (before) former.set(other, before);
   }
-  return answers;
+  return former;
 }
 
 const mostOthers = 10;
@@ -97,7 +99,7 @@ function question(client: LanguageClient): Question | null {
 }
 
 /** What came before this version was sent is about another one. */
-export function isCurrent(report: FileReport, { version, since }: SyncedDocument): boolean {
+function isCurrent(report: FileReport, { version, since }: SyncedDocument): boolean {
   return (report.version ?? version) === version && report.at >= since;
 }
 

@@ -10,12 +10,6 @@ const [mode = 'good', notes = ''] = process.argv.slice(2);
 /** Whether it is one that answers what is wrong with a document when it is asked. */
 const isAsked = mode.startsWith('asked');
 const documents = new Map<string, string>();
-/** Whether it finds what is wrong only in the moment in which it is asked for references: a test chooses it. */
-const isLate = mode.endsWith('found late');
-/** What it asks after that, and the question that it answers then: an answer may be read before what was said earlier. */
-const taken = 2;
-let asked: number | undefined;
-const pending: { readonly uri: string; readonly version: number; readonly content: string }[] = [];
 let latest = { uri: '', asked: 0 };
 /** A name that no file can have. */
 const endless = 'long'.repeat(500_000);
@@ -80,8 +74,6 @@ function answer({ id, method, params }: Message): void {
   else if (method === 'textDocument/diagnostic') diagnose(id, uri);
   else if (method === 'workspace/symbol') symbols(id);
   else if (method === 'workspace/executeCommand') send({ id, result: { body: broken(params) } });
-  else if (isLate && method === 'textDocument/references') findPending(id);
-  else if (isLate && id === taken && method === undefined) send({ id: asked, result: [] });
   else if (id !== undefined && method !== undefined) {
     const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 1 } };
     send({
@@ -104,10 +96,6 @@ function changed(params: Message['params']): void {
   const content = text ?? params?.contentChanges?.[0]?.text ?? '';
   if (mode === 'crash') crash();
   if (mode === 'silent') return;
-  if (isLate) {
-    pending.push({ uri, version, content });
-    return;
-  }
   if (isAsked) {
     documents.set(uri, content);
     latest = { uri, asked: 0 };
@@ -136,17 +124,6 @@ function changed(params: Message['params']): void {
       publish(`${uri}-${number}`, undefined, `${'word'.repeat(500_000)} is wrong`);
   if (mode === 'long') publish(`${uri}/${endless}`, undefined, content);
   if (mode === 'elsewhere') publish(uri.replace(/[^/]*$/, 'other.x'), undefined, content);
-}
-
-/** What is wrong in each text, or in the first of them, and in the files that it names: `other.x: wrong`. */
-function findPending(id: number | undefined): void {
-  for (const { uri, version, content } of pending.splice(0, mode.includes('one by one') ? 1 : Infinity)) {
-    publish(uri, version, content.replaceAll(/^.*[.]x: .*$/gm, ''));
-    for (const [, name = '', text = ''] of content.matchAll(/^(.*[.]x): (.*)$/gm))
-      publish(uri.replace(/[^/]*$/, name), undefined, text.replaceAll(', ', '\n'));
-  }
-  asked = id;
-  send({ id: taken, method: 'workspace/configuration', params: { items: [] } });
 }
 
 /** As one that is about to end, and has not done so yet. */
