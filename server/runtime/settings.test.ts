@@ -99,7 +99,8 @@ test.skipIf('unavailable' in (await sandboxHere()))(
     vi.stubEnv('PATH', `${join(machine, 'tools/bin')}:${process.env.PATH}`);
     const command = `own-tool; cat ${machine}/secret.txt; echo x > ${machine}/tools/new; ls ${machine}`;
     expect(await useTool({}, 'bash', { command })).toContain('own-tool: command not found');
-    const readable_paths = [join(machine, 'tools')];
+    vi.stubEnv('HOME', machine);
+    const readable_paths = ['~/tools/'];
     const answer = await useTool({ tools: { bash: { readable_paths } } }, 'bash', { command });
     expect(answer).toMatch(/^own tool\n.*secret\.txt: No such file.*\n.*Read-only file system\ntools\n/);
   },

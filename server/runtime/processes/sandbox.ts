@@ -1,9 +1,9 @@
 // The bubblewrap sandbox: a command sees the system's programs and one workspace, and nothing else of the machine.
 import { execFile } from 'node:child_process';
-import { lstatSync, type Stats } from 'node:fs';
+import { lstatSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { TreeLimits } from '../commands/command.ts';
 import {
@@ -29,7 +29,7 @@ export interface SandboxLimits extends TreeLimits {
 /** What the operator may change about the sandbox. */
 export interface SandboxSettings {
   readonly limits?: Partial<SandboxLimits>;
-  /** Folders that stay invisible even where a visible folder holds them: the data directory above all. */
+  /** Real paths of what stays invisible even where a visible folder holds it: the data directory above all, and the key. */
   readonly hiddenPaths?: readonly string[];
   /** Whether a command in root's own folder is root's own, asked at each; it is if absent. */
   readonly mayBeRoot?: () => boolean;
@@ -160,16 +160,17 @@ function bubblewrap(
     totalsUnbounded: 'unavailable' in groups ? groups.unavailable : null,
     async wrap(command, options) {
       assertSeparate(options.workspacePath);
-      for (const path of options.readablePaths ?? []) assertReadable(path);
+      const readable = readableFolders(options.readablePaths ?? [], settings.hiddenPaths ?? []);
       const mayBeRoot = options.isOwnProgram || (settings.mayBeRoot?.() ?? true);
       const owner = await becomingOwner(options.workspacePath, mayBeRoot);
       const guard = options.readOnly ? null : guardProtectedNames(options.workspacePath);
       try {
         const args = [
-          ...isolation(options),
+          ...isolation(options, readable),
           ...systemFiles(limits, options),
-          ...(options.readablePaths ?? []).flatMap((path) => ['--ro-bind-try', path, path]),
-          ...hiddenBefore(settings, options),
+          ...readable.flatMap(({ folder }) => ['--ro-bind', folder, folder]),
+          ...linksTo(readable),
+          ...hiddenBefore(settings, options, readable),
           ...workspaceFiles(options),
           ...(guard?.args ?? []),
           ...hiddenInside(settings, options),
@@ -219,9 +220,9 @@ function entering(group: ControlGroup | null): readonly string[] {
   ];
 }
 
-function isolation(options: WrapOptions): readonly string[] {
+function isolation(options: WrapOptions, readable: readonly ReadableFolder[]): readonly string[] {
   const environment = {
-    PATH: [...programFolders(options), SEARCH_PATH].join(':'),
+    PATH: [...programFolders(readable), SEARCH_PATH].join(':'),
     HOME: '/tmp',
     LANG: 'C.UTF-8',
     TERM: 'dumb',
@@ -236,9 +237,52 @@ function isolation(options: WrapOptions): readonly string[] {
   ];
 }
 
-function programFolders({ readablePaths = [] }: WrapOptions): readonly string[] {
-  const folders = (process.env.PATH ?? '').split(delimiter);
-  return folders.filter((folder) => readablePaths.some((path) => folder === path || isBelow(path, folder)));
+/** A folder of the machine that is shown for reading, by where it lies and as it was named. */
+interface ReadableFolder {
+  readonly folder: string;
+  readonly named: string;
+}
+
+/** Those that are there. Throws where one would show what is hidden, or cover what the sandbox has of its own. */
+function readableFolders(
+  given: readonly string[],
+  hiddenPaths: readonly string[],
+): readonly ReadableFolder[] {
+  return given.flatMap((path) => {
+    const named = resolve(path);
+    const stats = statSync(named, { throwIfNoEntry: false });
+    if (!stats) return [];
+    // Hidden are places and no names: a link must not lead past them.
+    const folder = realpathSync(named);
+    const why = stats.isDirectory() ? whyNotReadable(folder, hiddenPaths) : 'it is no folder';
+    if (why !== null) throw new Error(`tools.bash.readable_paths cannot name ${path}: ${why}`);
+    return [{ folder, named }];
+  });
+}
+
+function whyNotReadable(folder: string, hiddenPaths: readonly string[]): string | null {
+  const isAtOrIn = (place: string) => folder === place || isBelow(place, folder);
+  if (hiddenPaths.some(isAtOrIn)) return 'the service keeps its own data there';
+  const isOwn = ['/', '/dev', '/dev/shm', '/tmp'].includes(folder);
+  if (isOwn || ['/proc', '/sys', '/etc', '/run'].some(isAtOrIn))
+    return 'commands have their own there, or nothing; name the folders in it that they need';
+  return null;
+}
+
+/** Those that were named by way of a link are found by that name, too. */
+function linksTo(readable: readonly ReadableFolder[]): readonly string[] {
+  const shown = [...SYSTEM_FOLDERS, ...readable.flatMap(({ folder, named }) => [folder, named])];
+  return readable
+    .filter(({ folder, named }) => named !== folder && !shown.some((place) => isBelow(place, named)))
+    .flatMap(({ folder, named }) => ['--symlink', folder, named]);
+}
+
+function programFolders(readable: readonly ReadableFolder[]): readonly string[] {
+  const folders = (process.env.PATH ?? '').split(delimiter).flatMap((path) => {
+    const isFolder = path !== '' && statSync(path, { throwIfNoEntry: false })?.isDirectory();
+    return isFolder ? [realpathSync(path)] : [];
+  });
+  return folders.filter((path) => readable.some(({ folder }) => path === folder || isBelow(folder, path)));
 }
 
 function systemFiles(limits: SandboxLimits, options: WrapOptions): readonly string[] {
@@ -266,11 +310,13 @@ function workspaceFiles(options: WrapOptions): readonly string[] {
 }
 
 /** Hidden folders below one that is shown, which may well hold the workspace itself. */
-function hiddenBefore(settings: SandboxSettings, options: WrapOptions): readonly string[] {
-  const shown = [...SYSTEM_FOLDERS, ...(options.readablePaths ?? [])];
-  const hidden = (settings.hiddenPaths ?? []).filter((path) =>
-    shown.some((folder) => folder === path || isBelow(folder, path)),
-  );
+function hiddenBefore(
+  settings: SandboxSettings,
+  options: WrapOptions,
+  readable: readonly ReadableFolder[],
+): readonly string[] {
+  const shown = [...SYSTEM_FOLDERS, ...readable.map(({ folder }) => folder)];
+  const hidden = (settings.hiddenPaths ?? []).filter((path) => shown.some((folder) => isBelow(folder, path)));
   return hidden.filter((path) => !isBelow(options.workspacePath, path)).flatMap(mask);
 }
 
@@ -280,9 +326,9 @@ function hiddenInside(settings: SandboxSettings, options: WrapOptions): readonly
 }
 
 function mask(path: string): readonly string[] {
-  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory()
-    ? ['--size', '65536', '--tmpfs', path]
-    : [];
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (!stats) return [];
+  return stats.isDirectory() ? ['--size', '65536', '--tmpfs', path] : ['--ro-bind', '/dev/null', path];
 }
 
 function isBelow(folder: string, path: string): boolean {
@@ -306,14 +352,6 @@ function assertSeparate(workspacePath: string): void {
   const wrong = taken.some((folder) => folder === workspacePath || isBelow(workspacePath, folder));
   if (wrong || workspacePath === '/')
     throw new Error(`${workspacePath} cannot be a workspace: it is a folder of the system`);
-}
-
-/** What the sandbox has of its own at these places would be covered. */
-function assertReadable(path: string): void {
-  if (['/', '/proc', '/dev', '/sys', '/tmp'].includes(path))
-    throw new Error(
-      `tools.bash.readable_paths cannot name ${path}: name the folders in it that commands need`,
-    );
 }
 
 /** The words in front of a command that bound it. Data rather than address space: runtimes reserve much more than they use. */

@@ -345,19 +345,36 @@ describe('the walls of the sandbox', () => {
       expect(content).toContain(SECRET);
       expect(content).not.toContain('master.key');
       expect(content).toMatch(/\.\.\/new: Read-only file system\ny\n/);
-      for (const path of ['/', '/proc', '/tmp']) {
-        const wide = bashTool({
-          sandbox: await sandboxWith(),
-          ...{ allowNetwork: false, readablePaths: [path], jobs: createJobs() },
-        });
-        const output = await callTool(wide, { command: 'true' }, workspace.context());
-        expect(output).toMatchObject({
-          is_error: true,
-          content: expect.stringContaining(`cannot name ${path}:`),
-        });
-      }
     },
   );
+
+  when('no readable folder leads to what is hidden, by whichever name (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    const above = dirname(workspace.path);
+    const machine = join(above, 'machine');
+    const [data, key] = [join(machine, 'data'), join(machine, 'own.key')];
+    mkdirSync(join(data, 'inside'), { recursive: true });
+    for (const file of [key, join(data, 'own.key'), join(data, 'inside/own.key')])
+      writeFileSync(file, SECRET);
+    symlinkSync(machine, join(above, 'link'));
+    const sandbox = await sandboxWith({ hiddenPaths: [data, key] });
+    const look = async (...readablePaths: string[]) => {
+      const tool = bashTool({ sandbox, allowNetwork: false, readablePaths, jobs: createJobs() });
+      const command = `grep -rsh . ${machine} ${above}/link/; ls ${above}/link/`;
+      return (await callTool(tool, { command }, workspace.context())).content;
+    };
+    for (const path of [machine, `${machine}/`, `${machine}/./`, join(above, 'link'), `${above}/`])
+      expect(await look(path)).not.toContain(SECRET);
+    // It is found by the name of the link, too, also where the link lies in another readable folder.
+    expect(await look(join(above, 'link'))).toContain('data\nown.key\n');
+    expect(await look(above, join(above, 'link'))).toContain('data\nown.key\n');
+    for (const path of [data, join(data, 'inside'), join(above, 'link/data/inside')])
+      expect(await look(path)).toContain(`cannot name ${path}: the service keeps its own data there`);
+    expect(await look(join(workspace.path, '../outside/secret.txt'))).toContain('it is no folder');
+    expect(await look(join(above, 'not-there'))).not.toContain('cannot name');
+    for (const path of ['/', '/proc/self', '/tmp', '/etc', '/dev', '/run'])
+      expect(await look(path)).toContain(`cannot name ${path}: commands have their own there`);
+  });
 
   when('a folder of the system is no workspace (needs bubblewrap)', async () => {
     const workspace = testWorkspace();
