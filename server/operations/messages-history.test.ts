@@ -1,5 +1,5 @@
 /** Which turns of a client's history are new to a session. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Message } from '../contract/api.ts';
 import { cpuMsOf } from '../test-cpu.ts';
 import { histories, newTurns, sentTurns, type Turn } from './messages-history.ts';
@@ -48,8 +48,31 @@ test('the second history counts where the first does not fit', () => {
   expect(newTurns([turns('u1 a1 u2'), turns('u1 a1')], turns('u1 a1 u2'))).toEqual(turns('u2'));
 });
 
-test('where no answer came of anything so far, a client may bring its history once more', () => {
-  expect(newTurns([turns('u1 u2'), []], turns('u1 a1 u2'))).toEqual(turns('u1 a1 u2'));
+describe('a client may bring its history', () => {
+  const known = (words: string, more: Partial<Message>) => {
+    const stored = turns(words).map(
+      ({ role, text }): Message => ({
+        ...{ id: `msg_${text}`, session_id: 'ses_1', run_id: null, role, parts: [{ type: 'text', text }] },
+        ...{ model: null, stop_reason: null, usage: null, feedback: null, reverted: false, cost: null },
+        ...{ summary: false, excluded: false, created_at: '2026-11-21T08:00:00.000Z', ...more },
+      }),
+    );
+    return histories(stored, { status: 'idle' }, new Set());
+  };
+
+  test.each(['u1 a1 u2', 'u2 a2 u1', 'u2 a1 u3'])(
+    'once more, as %s, where the provider has refused all of it',
+    (sent) => {
+      expect(newTurns(known('u1 a1 u2', { excluded: true }), turns(sent))).toEqual(turns(sent));
+    },
+  );
+
+  test('but not beside the beginning of an answer, which is shown', () => {
+    const run_id = 'run_01k9w6r3h2e7xv5q0c8m4b1tza';
+    const interrupted = known('u1 a1', { run_id, stop_reason: 'interrupted' });
+    expect(newTurns(interrupted, turns('u1 a0 u2'))).toBe(null);
+    expect(newTurns(interrupted, turns('u8 a8 u2'))).toBe(null);
+  });
 });
 
 test.each(['run_01k9w6r3h2e7xv5q0c8m4b1tza', null])(

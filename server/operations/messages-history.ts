@@ -7,6 +7,8 @@ export interface Turn {
   readonly role: 'user' | 'assistant';
   /** Without the blanks around it, which clients change. */
   readonly text: string;
+  /** False where no model is shown it any more; true if absent. */
+  readonly isShown?: boolean;
 }
 
 /**
@@ -86,10 +88,13 @@ export function newTurns(
   const repeated = sent.slice(0, -1);
   for (const stored of histories) {
     const known = overlap(stored, repeated);
-    if (known > 0) return sent.slice(known);
+    const fresh = sent.slice(known);
+    // An answer is nothing without its question, which the model would not be shown.
+    const isTorn = stored.at(-1)?.isShown === false && fresh[0]?.role === 'assistant';
+    if (known > 0 && !isTorn) return fresh;
   }
   // What a client remembers of the assistant must be what was said; its own words may be new.
-  const untold = histories.some((stored) => stored.length === 0);
+  const untold = histories.every((stored) => stored.every(({ isShown }) => isShown === false));
   return untold || sent.every(({ role }) => role === 'user') ? sent : null;
 }
 
@@ -124,13 +129,13 @@ function sameTurn(stored: Turn, sent: Turn | undefined): boolean {
 /** Steps and results of our own tools between two prompts are one answer to the client. */
 function storedTurns(messages: readonly Message[], calls: ReadonlySet<string>): Turn[] {
   const turns: Turn[] = [];
-  for (const { role, parts } of messages) {
+  for (const { role, parts, excluded } of messages) {
     const text = textOf(parts, calls);
     if (role === 'tool' && text === '') continue;
     const last = turns.at(-1);
     if (role === 'assistant' && last?.role === 'assistant')
       turns[turns.length - 1] = { ...last, text: last.text + text };
-    else turns.push({ role: speaker(role), text });
+    else turns.push({ role: speaker(role), text, isShown: !excluded });
   }
   return turns.map((turn) => ({ ...turn, text: turn.text.trim() }));
 }
