@@ -199,6 +199,23 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
       expect(await filesWithNeedle(workspace.context(), input)).toEqual(seen);
   });
 
+  when(asked('what is left out takes the place of nothing, however much of it there is'), async () => {
+    const workspace = testWorkspace();
+    repositoryAbove(workspace, 'dist/\n');
+    workspace.file('.serviceignore', 'data/\n');
+    workspace.file('.gitignore', 'src/../x\n/more\n');
+    workspace.file('a/.gitignore', '/more\n');
+    const needles = 'needle\n'.repeat(60);
+    for (let at = 0; at < 250; at += 1) {
+      workspace.file(`data/${at}.txt`, needles);
+      workspace.file(`a/more/${at}.txt`, needles);
+    }
+    workspace.file('z.txt', 'needle\n');
+    workspace.file('a/z.txt', 'needle\n');
+    expect(await filesWithNeedle(workspace.context())).toEqual(['a/z.txt', 'z.txt']);
+    expect(await filesWithNeedle(workspace.context(), { path: 'a' })).toEqual(['a/z.txt']);
+  });
+
   when(asked('a rule with a slash means a path from its own folder on, however far above'), async () => {
     const workspace = testWorkspace();
     repositoryAbove(workspace, '/workspace/a/b/one.txt\n');

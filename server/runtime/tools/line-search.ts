@@ -39,7 +39,11 @@ export async function searchLines(query: LineQuery, options: LineSearchOptions):
     const counting = { ...query, scope: { ...query.scope, top } };
     const found = await ripgrep({ ...counting, ignoreFiles }, { ...options, ripgrepPath });
     // What ripgrep cannot read (a look-ahead, a brace that is meant as one) JavaScript may.
-    if (!('refused' in found)) return narrowed(counting, found, options);
+    if (!('refused' in found)) {
+      const narrower = await narrowed(counting, found, options);
+      // What it has found beyond the own search took the room of what there is.
+      if (!narrower.truncated || narrower.matches.length === found.matches.length) return narrower;
+    }
   }
   return search({ kind: 'grep', ...query, maxResults }, timeoutMs, signal);
 }

@@ -29,11 +29,12 @@ export function rulesForRipgrep(scope: WalkScope): RipgrepRules | null {
       const text = readSmallFile(path, MAX_RULES_BYTES);
       // Behind a byte order mark it does not know the first rule.
       if (text === null || text.startsWith('\uFEFF')) return null;
-      // A path it would take from the top.
-      const isGiven = folder === top || (folder !== scope.start && !PLACED_RULE.test(text));
+      // A path it would take from the top; and the start's own `.gitignore` it reads itself.
+      const readsItself = folder === scope.start && name === '.gitignore';
+      const isGiven = folder === top || (!readsItself && !PLACED_RULE.test(text));
       if (isGiven) ignoreFiles.push(path);
-      // It reads the start's own `.gitignore` itself, and takes its word over that of all that it gets by name.
-      const mayLetIn = folder === scope.start ? name === '.gitignore' : isGiven;
+      // Of what it reads itself it takes the word over that of all that it gets by name.
+      const mayLetIn = folder === scope.start ? readsItself : isGiven;
       if (!mayLetIn && /^!/m.test(text)) return null;
     }
     if (folder !== scope.start) rules = withRulesOf(folder, rules);
