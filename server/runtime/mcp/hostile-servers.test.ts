@@ -76,6 +76,19 @@ test('what breaks the rules of the protocol costs nothing that does not: it is l
   );
 });
 
+test.each([
+  ['prompts-of-null', ['mcp_odd_act'], ['ask']],
+  ['null-of-prompts', ['mcp_odd_act'], []],
+  ['prompts-of-words', ['mcp_odd_act'], []],
+  ['null-of-tools', [], []],
+])('null stands for nothing, and no list costs another: %s', async (deed, tools, prompts) => {
+  const place = { workspacePath: testWorkspace() };
+  const mcp = testMcp({ odd: hostile(deed) });
+  expect((await mcp.tools(place)).map(({ name }) => name)).toEqual(tools);
+  expect((await mcp.prompts(place)).map(({ name }) => name)).toEqual(prompts);
+  expect(mcp.states(place)).toEqual([{ name: 'odd', state: 'ready', detail: null }]);
+});
+
 test('garbage between the messages is passed over', async () => {
   const workspacePath = testWorkspace();
   const mcp = testMcp({ odd: hostile('garbage') });

@@ -248,7 +248,7 @@ async function commandOf(
     throw new McpFailure(`stdio servers run here only in a sandbox, and ${sandbox.unavailable}`);
   const options = { workspacePath, network: false, sealedEnvironment: true };
   const wrapped = await sandbox.wrap([command, ...args], options).catch((error: unknown) => {
-    // Of the system's own errors the message holds paths of the server.
+    // Its own sentences say what to do; those of the system hold no more than a path.
     if (!(error instanceof Error) || 'code' in error) throw error;
     throw new McpFailure(`the sandbox cannot start it: ${error.message}`);
   });

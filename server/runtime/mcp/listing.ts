@@ -6,6 +6,8 @@ import {
   type Prompt,
   ProtocolError,
   ProtocolErrorCode,
+  SdkError,
+  SdkErrorCode,
   type Tool,
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
@@ -76,10 +78,29 @@ export async function listAll(client: Client, signal: AbortSignal, timeout: numb
   };
 }
 
-const toolsRules = z.object({ tools: z.array(z.unknown()), nextCursor: z.string().nullish() });
-const promptsRules = z.object({ prompts: z.array(z.unknown()), nextCursor: z.string().nullish() });
+/** Many servers write null in the place of nothing: of a list, a text, a schema. */
+const entries = z
+  .array(z.unknown())
+  .nullish()
+  .transform((list) => list ?? []);
+const toolsRules = z.object({ tools: entries, nextCursor: z.string().nullish() });
+const promptsRules = z.object({ prompts: entries, nextCursor: z.string().nullish() });
 
-/** What is used of a tool, with what many servers write in the place of nothing. */
+const promptRules = z.object({
+  name: z.string().min(1),
+  title: z.string().nullish(),
+  description: z.string().nullish(),
+  arguments: z
+    .array(
+      z.object({
+        name: z.string(),
+        description: z.string().nullish(),
+        required: z.boolean().nullish(),
+      }),
+    )
+    .nullish(),
+});
+
 const toolRules = z.object({
   name: z.string().min(1),
   title: z.string().nullish(),
@@ -103,17 +124,27 @@ function nameOf(item: unknown): string {
   return data ? oneLine(data.name, 80) : 'one without a name';
 }
 
-/** Some servers say that they have prompts, and know no question for them. */
+/** Some servers say that they have prompts, and know no question for them, or no answer. Their tools are well. */
 function noneWhereUnknown(error: unknown): readonly [] {
-  if (error instanceof ProtocolError && error.code === ProtocolErrorCode.MethodNotFound) return [];
+  const isUnknown = error instanceof ProtocolError && error.code === ProtocolErrorCode.MethodNotFound;
+  if (isUnknown || (error instanceof SdkError && error.code === SdkErrorCode.InvalidResult)) return [];
   throw error;
 }
 
+/** Null for one that breaks the rules: only people choose prompts, and they see which there are. */
 function keptOfPrompt(item: unknown): ListedPrompt | null {
-  if (!isSpecType.Prompt(item)) return null;
-  const { name, title, description, arguments: values } = item;
-  const told = description === undefined ? undefined : clean(description, mostDescriptionLength);
-  return { name, title, description: told, arguments: values };
+  const { data } = promptRules.safeParse(item);
+  if (!data) return null;
+  return {
+    name: data.name,
+    title: data.title ?? undefined,
+    description: clean(data.description ?? '', mostDescriptionLength) || undefined,
+    arguments: data.arguments?.map(({ name, description, required }) => ({
+      name,
+      description: description ?? undefined,
+      required: required ?? undefined,
+    })),
+  };
 }
 
 function clean(text: string, longest: number): string {

@@ -46,6 +46,7 @@ function answer({ id, method, params, result }: Message): void {
   }
   if (method === 'initialize') initialize(id);
   else if (method === 'tools/list') list(id);
+  else if (method === 'prompts/list' && deed in promptLists) send({ id, result: promptLists[deed] });
   else if (method === 'tools/call') call(id, params?.name ?? '', params?._meta?.progressToken);
   else send({ id, error: { code: -32601, message: 'Method not found' } });
 }
@@ -61,7 +62,10 @@ function initialize(id: number | string): void {
   };
   if (deed === 'garbage')
     process.stdout.write(`${'no json at all\n'.repeat(1000)}{"json": "but no message"}\n`);
-  const capabilities = { tools: { listChanged: true }, ...(deed === 'sloppy' && { prompts: {} }) };
+  const capabilities = {
+    tools: { listChanged: true },
+    ...((deed === 'sloppy' || deed in promptLists) && { prompts: {} }),
+  };
   const serverInfo = { name: 'hostile', version: '0' };
   const welcome = (more?: object[]) =>
     send({ id, result: { protocolVersion: '2025-06-18', capabilities, serverInfo, more } });
@@ -74,9 +78,20 @@ function list(id: number | string): void {
   if (deed === 'mute-list' && (listings === 2 || listings === 3)) return;
   const names = (deed === 'changes' || deed === 'mute-list') && listings > 1 ? ['act', 'added'] : toolNames();
   const tools = names.map(toolOf);
+  if (deed === 'null-of-tools') return void send({ id, result: { tools: null } });
   const result = deed === 'sloppy' ? { tools: [...tools, ...sloppyTools], nextCursor: null } : { tools };
   send({ id, result });
 }
+
+/** What some servers answer in the place of prompts, or of none. */
+const promptLists: Readonly<Record<string, object>> = {
+  'prompts-of-null': {
+    prompts: [{ name: 'ask', title: null, description: null, arguments: null }, { title: 'nameless' }],
+    nextCursor: null,
+  },
+  'null-of-prompts': { prompts: null },
+  'prompts-of-words': { prompts: 'none' },
+};
 
 /** What some servers write: the first three can be understood. */
 const sloppyTools = [
