@@ -15,9 +15,9 @@ ${it}() {
   COMPREPLY=()
   # Bash breaks words at colons and the like, as those of addresses: what no space parts is one.
   for ((i = 0; i <= COMP_CWORD; i++)); do
-    [[ $last == -1 || $rest == [[:space:]]* ]] && typed[++last]=
-    rest=\${rest#"\${rest%%[![:space:]]*}"}
     word=\${COMP_WORDS[i]}
+    [[ $last == -1 || $rest == [[:space:]]* || $rest != "$word"* ]] && typed[++last]=
+    rest=\${rest#"\${rest%%[![:space:]]*}"}
     typed[last]+=$word rest=\${rest#"$word"}
   done
   current=\${typed[last]}
