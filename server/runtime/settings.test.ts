@@ -1,5 +1,5 @@
 /** The settings of the tools, from the ClientConfig to what the model is answered. */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
@@ -96,7 +96,8 @@ test.skipIf('unavailable' in (await sandboxHere()))(
     await mkdir(join(machine, 'tools/bin'), { recursive: true });
     await writeFile(join(machine, 'tools/bin/own-tool'), '#!/bin/sh\necho own tool\n', { mode: 0o755 });
     await writeFile(join(machine, 'secret.txt'), 'a secret\n');
-    vi.stubEnv('PATH', `${join(machine, 'tools/bin')}:${process.env.PATH}`);
+    await symlink('loop', join(machine, 'loop'));
+    vi.stubEnv('PATH', `${join(machine, 'loop')}::${join(machine, 'tools/bin')}:${process.env.PATH}`);
     const command = `own-tool; cat ${machine}/secret.txt; echo x > ${machine}/tools/new; ls ${machine}`;
     expect(await useTool({}, 'bash', { command })).toContain('own-tool: command not found');
     vi.stubEnv('HOME', machine);

@@ -278,11 +278,18 @@ function linksTo(readable: readonly ReadableFolder[]): readonly string[] {
 }
 
 function programFolders(readable: readonly ReadableFolder[]): readonly string[] {
-  const folders = (process.env.PATH ?? '').split(delimiter).flatMap((path) => {
-    const isFolder = path !== '' && statSync(path, { throwIfNoEntry: false })?.isDirectory();
-    return isFolder ? [realpathSync(path)] : [];
-  });
+  if (readable.length === 0) return [];
+  const folders = (process.env.PATH ?? '').split(delimiter).flatMap(realPathsOf);
   return folders.filter((path) => readable.some(({ folder }) => path === folder || isBelow(folder, path)));
+}
+
+/** None where nothing is that this user may come to: of a PATH that is no fault. */
+function realPathsOf(path: string): readonly string[] {
+  try {
+    return path === '' ? [] : [realpathSync(path)];
+  } catch {
+    return [];
+  }
 }
 
 function systemFiles(limits: SandboxLimits, options: WrapOptions): readonly string[] {
