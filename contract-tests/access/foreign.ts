@@ -16,6 +16,7 @@ import type { World } from './world.ts';
 export const namingOne: Readonly<Record<string, string>> = {
   trustWorkspace: 'It names files of the workspace by their paths and contents.',
   appendUpload: 'It says where in the upload to go on.',
+  getFileText: 'It says how long to wait.',
   updateMemory: 'It writes what is remembered.',
   putSkill: 'It writes the text of the skill.',
   applySkillRepository: 'It names a commit of the repository, and belongs to the operator.',

@@ -25,6 +25,8 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   }),
   putCorpusAccess: ({ ids }) => ({ body: { grants: [{ principal: ids.group_id, role: 'viewer' }] } }),
   uploadFile: inWorkspace,
+  // While it is being read the answer is another one.
+  getFileText: () => ({ query: { wait_seconds: '30' } }),
   searchCorpora: ({ ids }) => ({ body: { corpus_ids: [ids.corpus_id], query: 'Anything' } }),
   importMemories: inWorkspace,
   purgeMemories: ({ ids }) => ({

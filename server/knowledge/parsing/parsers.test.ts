@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { unzipSync, zipSync } from 'fflate';
@@ -293,6 +293,24 @@ test.skipIf(process.platform !== 'linux')(
     let failure: unknown = null;
     for (let tries = 0; tries < 10 && failure === null; tries += 1) failure = await endedAtStart();
     expect(failure).toMatchObject({ code: 'overloaded' });
+  },
+);
+
+test.skipIf(process.platform !== 'linux')(
+  'a reader yields to others once it has used much of the processor, and not while it is started',
+  async () => {
+    const others = await readers();
+    const fresh = createParsers({ processes: 1, log });
+    const own = async () => [...(await readers()).keys()].filter((pid) => !others.has(pid)).map(getPriority);
+    try {
+      await read('# Soon', 'x.md', fresh);
+      expect(await own()).toEqual([getPriority()]);
+      const rows = `a,b\n${'"x",1\n'.repeat(400_000)}`;
+      for (let count = 0; count < 20 && (await own())[0] !== 10; count += 1) await read(rows, 'x.csv', fresh);
+      expect(await own()).toEqual([10]);
+    } finally {
+      await fresh.close();
+    }
   },
 );
 

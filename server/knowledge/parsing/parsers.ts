@@ -76,6 +76,11 @@ const lifetimeMs = ({ timeMs }: ParsingLimits): number => 3 * timeMs;
 /** A process that has nothing to do holds its memory for no longer. */
 const idleMs = 30_000;
 const lookMs = 200;
+/**
+ * What a process may use of the processor before it yields to others: so it is started, and what is short is read, in
+ * time for somebody who waits for it, also where others want all of the processor.
+ */
+const promptMs = 2000;
 
 export function createParsers({ processes, log, limits: given }: ParsersOptions): Parsers {
   const limits = { ...defaultLimits, ...given };
@@ -202,7 +207,8 @@ function start(limits: ParsingLimits): ChildProcess {
   child.unref();
   child.channel?.unref();
   child.on('error', () => undefined);
-  if (child.pid !== undefined) lowerPriority(child.pid);
+  // Where the system does not tell what it uses, it yields from the first on.
+  if (child.pid !== undefined && processStat(child.pid) === null) lowerPriority(child.pid);
   return child;
 }
 
@@ -284,6 +290,7 @@ function watchUse(
   const look = (): void => {
     const use = processStat(child.pid ?? 0);
     if (!use) return;
+    if (use.cpuMs > promptMs) lowerPriority(child.pid ?? 0);
     if (use.residentBytes > residentMegabytes * 1024 * 1024) tooMany();
     else if (use.cpuMs - before > timeMs) tooLong(timeMs);
   };
