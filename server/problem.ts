@@ -94,7 +94,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   headers_too_large: { status: 431, title: 'The headers are too large.' },
   rate_limited: { status: 429, title: 'Too many requests.' },
   too_many_streams: { status: 429, title: 'Too many streams.' },
-  queue_full: { status: 429, title: 'The queue of the session is full.' },
+  queue_full: { status: 429, title: 'The queue is full.' },
   quota_exceeded: { status: 429, title: 'A quota is used up.' },
   too_many_attempts: { status: 429, title: 'Too many attempts.' },
   internal_error: { status: 500, title: 'Internal server error.' },

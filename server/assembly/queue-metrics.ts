@@ -35,6 +35,16 @@ export function showQueues(
   );
   metrics.show('service_job_queue_limit', 'More of one job are skipped.', () => store.jobRuns.waitingLimit);
   metrics.show(
+    'service_longest_ingestion_queue',
+    'Documents that wait or are being taken in, of the organization of which most do, when this was asked for before.',
+    lastKnown(store.ingestionJobs.mostWaiting, log),
+  );
+  metrics.show(
+    'service_ingestion_queue_limit',
+    'More of one organization are refused with 429.',
+    () => store.ingestionJobs.waitingLimit,
+  );
+  metrics.show(
     'service_database_writes',
     'Transactions that are under way or wait in this process.',
     () => store.load().writes,

@@ -53,6 +53,7 @@ describe('metrics', () => {
       ['service_active_runs', 2000],
       ['service_longest_session_queue', 100],
       ['service_longest_job_queue', 100],
+      ['service_longest_ingestion_queue', 100_000],
       ['service_open_streams', app.services.settings.streamsTotal],
       ['service_database_writes', 1000],
       ['service_database_reads', 5000],

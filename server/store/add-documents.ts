@@ -9,6 +9,7 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { type CorpusRow, requireCorpus } from './corpus-rows.ts';
 import { type DocumentRow, documentColumns } from './document-rows.ts';
+import { requireRoom } from './ingestion-queue.ts';
 import { type ItemRow, type JobRow, withItems } from './ingestion-rows.ts';
 import { insertRows } from './insert-rows.ts';
 import { quotaStateWithBytes, refuseExceeded } from './quota-check.ts';
@@ -55,8 +56,10 @@ export async function addDocuments(
 ): Promise<AddedJob> {
   const { corpusId, input, texts, apiKeyId, now } = addition;
   const corpus = await requireCorpus(sql, reach, corpusId);
-  const files = await filesOf(sql, reach, corpus, input.file_ids ?? []);
-  const asked = [...files.map(fromFile), ...(input.urls ?? []).map(fromUrl), ...textsOf(input, texts)];
+  const { file_ids = [], urls = [] } = input;
+  await requireRoom(sql, corpus.organization_id, file_ids.length + urls.length + texts.length);
+  const files = await filesOf(sql, reach, corpus, file_ids);
+  const asked = [...files.map(fromFile), ...urls.map(fromUrl), ...textsOf(input, texts)];
   const known = await knownDocuments(sql, corpus.id, input);
   const documents = asked.map((one) => {
     const same = known.get(one.file_id ?? one.url ?? '');

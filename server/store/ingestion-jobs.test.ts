@@ -63,4 +63,43 @@ describeStores('Adding documents', (store, engine) => {
     await expect(more).rejects.toMatchObject({ ...exceeded, quota: { used: 10, hard: 10 } });
     await add(ada, corpusId, { urls: [url('one'), url('two')] });
   });
+
+  it('takes no more than may wait in an organization, by adding or by retrying, and tells how many do', async () => {
+    const [ada, eve] = [await newAccount(store(), 'Ada'), await newAccount(store(), 'Eve')];
+    const [corpusId, other] = [await newCorpus(ada), await newCorpus(eve)];
+    const { waitingLimit, mostWaiting } = store().ingestionJobs;
+    const before = await mostWaiting();
+    const { job } = await add(ada, corpusId, { urls: ['one', 'two'].map(url) });
+    // As if it were one of very many documents, some of them done.
+    const large = { total: waitingLimit + 40, completed: 20, failed: 20 };
+    await engine.sql()('ingestion_jobs').where({ id: job.id }).update(large);
+    expect(await mostWaiting()).toBe(waitingLimit);
+    const full = {
+      code: 'queue_full',
+      message: expect.stringMatching(
+        /^100000 documents of the organization wait .* would be 100001\. Add them/,
+      ),
+    };
+    await expect(add(ada, corpusId, { urls: [url('three')] })).rejects.toMatchObject(full);
+    expect(await engine.sql()('documents').where({ corpus_id: corpusId })).toHaveLength(2);
+    // Another organization has a queue of its own.
+    const { job: others } = await add(eve, other, { urls: [url('three')] });
+    expect(others.progress.total).toBe(1);
+    const place = { corpusId, ingestionId: job.id };
+    const small = { total: 2, completed: 0, failed: 0 };
+    await engine.sql()('ingestion_jobs').where({ id: job.id }).update(small);
+    await store().ingestionJobs.cancel(ada, place);
+    expect(await mostWaiting()).toBe(Math.max(before, 1));
+    const next = await add(ada, corpusId, { texts: [{ title: 'Text', text: 'It is short.' }] });
+    await engine
+      .sql()('ingestion_jobs')
+      .where({ id: next.job.id })
+      .update({ total: waitingLimit - 1 });
+    await expect(store().ingestionJobs.retry(ada, place)).rejects.toMatchObject({ code: 'queue_full' });
+    await engine
+      .sql()('ingestion_jobs')
+      .where({ id: next.job.id })
+      .update({ total: waitingLimit - 2 });
+    expect(await store().ingestionJobs.retry(ada, place)).toMatchObject({ status: 'queued' });
+  });
 });

@@ -8,6 +8,7 @@ import { requireCorpus } from './corpus-rows.ts';
 import type { Cursors } from './cursor.ts';
 import { isDuplicate } from './database-errors.ts';
 import type { DocumentRow } from './document-rows.ts';
+import { mostDocuments, mostWaiting, requireRoom } from './ingestion-queue.ts';
 import { countItems, type ItemRow, type JobRow, toJob, withItems } from './ingestion-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -22,15 +23,19 @@ export interface JobPlace {
 }
 
 export interface IngestionJobs {
-  /** Throws `not_found` or `quota_exceeded`. */
+  /** Throws `not_found`, `queue_full` or `quota_exceeded`. */
   add(reach: Reach, corpusId: string, input: DocumentsAdd, apiKeyId: string | null): Promise<AddedJob>;
   /** Throws `not_found`. */
   list(reach: Reach, corpusId: string, query: JobQuery): Promise<Page<IngestionJob>>;
   find(reach: Reach, place: JobPlace): Promise<IngestionJobWithItems | null>;
   /** Throws `not_found` or `ingestion_conflict`. */
   cancel(reach: Reach, place: JobPlace): Promise<IngestionJobWithItems>;
-  /** Throws `not_found` or `ingestion_conflict`. */
+  /** Throws `not_found`, `ingestion_conflict` or `queue_full`. */
   retry(reach: Reach, place: JobPlace): Promise<IngestionJobWithItems>;
+  /** How many documents wait or are being taken in, of the organization of which most do. */
+  mostWaiting(): Promise<number>;
+  /** More of one organization are refused. */
+  readonly waitingLimit: number;
   /** Forgets jobs that ended before. */
   prune(before: Date): Promise<number>;
 }
@@ -61,6 +66,8 @@ export function ingestionJobRepository({ database, clock, cursors }: StoreParts)
       }),
     cancel: (reach, place) => database.write(reach, (sql) => cancelJob(sql, reach, place, now())),
     retry: (reach, place) => database.write(reach, (sql) => retryJob(sql, reach, place, now())),
+    mostWaiting: () => database.read('installation', mostWaiting),
+    waitingLimit: mostDocuments,
     prune: (before) =>
       sweep(database, async (sql, most) => {
         const old: string[] = await sql('ingestion_jobs')
@@ -177,6 +184,7 @@ async function retryJob(
       'ingestion_conflict',
       'Every document of the job was taken in: there is nothing to retry.',
     );
+  await requireRoom(sql, job.organization_id, undone.length);
   const again = { status: 'queued', stage: 'fetch', attempts: 0, not_before: 0 } as const;
   await sql<ItemRow>('ingestion_items')
     .where({ job_id: job.id })
