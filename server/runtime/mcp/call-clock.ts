@@ -2,48 +2,62 @@
 
 /** The time of one call. */
 export interface CallClock {
-  /** Aborts when the time is over, or when the run is interrupted. */
+  /** Aborts when its time is over, or when the run is interrupted. */
   readonly signal: AbortSignal;
-  /** Whether it aborted because the time was over. */
-  readonly expired: () => boolean;
+  /** Which of its times is over: that of silence, or that of the whole call; null while neither is. */
+  readonly expired: () => 'silence' | 'whole' | null;
   /** The server has given a sign of life. */
   reset(): void;
-  /** Stands still while a person is asked. */
+  /** Stands still while a person is asked: they may take longer than a call may. */
   pause<Result>(action: () => Promise<Result>): Promise<Result>;
   stop(): void;
 }
 
 /** Starts the clock of one call. */
-export function startCallClock(run: AbortSignal, silenceMs: number, totalMs: number): CallClock {
+export function startCallClock(run: AbortSignal, silenceMs: number, wholeMs: number): CallClock {
   const late = new AbortController();
-  const expire = () => late.abort(new Error('The call took too long.'));
-  const total = setTimeout(expire, totalMs);
-  let silence = setTimeout(expire, silenceMs);
+  let over: 'silence' | 'whole' | null = null;
+  let leftMs = wholeMs;
+  let since = performance.now();
+  let silence: NodeJS.Timeout;
+  let whole: NodeJS.Timeout;
   let paused = 0;
   let stopped = false;
-  const reset = () => {
-    clearTimeout(silence);
-    // A person may be asked for longer than the call lasts.
-    if (paused === 0 && !stopped) silence = setTimeout(expire, silenceMs);
+  const expire = (which: 'silence' | 'whole') => {
+    over ??= which;
+    late.abort(new Error('The call took too long.'));
   };
+  const start = () => {
+    since = performance.now();
+    silence = setTimeout(expire, silenceMs, 'silence');
+    whole = setTimeout(expire, leftMs, 'whole');
+  };
+  const halt = () => {
+    leftMs -= performance.now() - since;
+    clearTimeout(silence);
+    clearTimeout(whole);
+  };
+  start();
   return {
     signal: AbortSignal.any([run, late.signal]),
-    expired: () => late.signal.aborted,
-    reset,
+    expired: () => over,
+    reset() {
+      if (paused === 0 && !stopped) silence.refresh();
+    },
     async pause(action) {
+      if (paused === 0) halt();
       paused += 1;
-      reset();
       try {
         return await action();
       } finally {
         paused -= 1;
-        reset();
+        if (paused === 0 && !stopped) start();
       }
     },
     stop() {
       stopped = true;
-      clearTimeout(total);
       clearTimeout(silence);
+      clearTimeout(whole);
     },
   };
 }

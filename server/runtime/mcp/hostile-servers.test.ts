@@ -225,6 +225,31 @@ test('a call without a sign of life ends; one that reports progress may take its
   expect(said.join('')).toMatch(/working \(\d+\/20\)\n/);
 });
 
+test('a call that reports progress ends all the same when it has gone on for too long', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ busy: hostile('slow') }, {}, { callTotalMs: 1000 });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_busy_act', {}, context)).toEqual({
+    content: 'It is not known whether the MCP server busy did it: it went on for too long.',
+    is_error: true,
+  });
+});
+
+test('a person who is asked may take longer than a call may', async () => {
+  const workspacePath = testWorkspace();
+  const times = { callSilenceMs: 4000, callTotalMs: 4000 };
+  const mcp = testMcp({ curious: hostile('asks', 'names') }, {}, times);
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath, {
+    ask: async () => {
+      await delay(5000);
+      return { status: 'declined' };
+    },
+  });
+  expect(await call(tools, 'mcp_curious_act', {}, context)).toMatchObject({ is_error: false });
+});
+
 test('one that reports progress without end is heard now and then, in few words, and its call goes on', async () => {
   const workspacePath = testWorkspace();
   const mcp = testMcp({ eager: hostile('chatters') });

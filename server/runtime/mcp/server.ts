@@ -54,6 +54,12 @@ export const serverTimes: ServerTimes = {
   longestBackOffMs: 60_000,
 };
 
+const overdue = {
+  silence: 'it gave no sign of life for too long',
+  whole: 'it went on for too long',
+} as const;
+/** Node's timers take no longer one. */
+const longestTimerMs = 2 ** 31 - 1;
 const mostProgressRead = 1000;
 /** More than anybody answers at once: each waits, is stored, and looks whether it was answered. */
 const mostQuestions = 20;
@@ -195,7 +201,8 @@ export class ConnectedServer {
             {
               toolDefinition: this.#definitionOf(tool),
               signal: clock.signal,
-              timeout: this.#parts.times.callTotalMs,
+              // The clock says when it is over: the library's would go on while a person is asked.
+              timeout: longestTimerMs,
               onprogress: ({ progress, total, message }) => {
                 clock.reset();
                 const part = total === undefined ? `${progress}` : `${progress}/${total}`;
@@ -211,7 +218,8 @@ export class ConnectedServer {
     } catch (error) {
       // The tool may be gone, or may be called in another way now.
       if (error instanceof McpFailure && error.cause instanceof ProtocolError) this.#stale = true;
-      if (clock.expired()) throw new OutcomeUnknown('it gave no sign of life for too long');
+      const expired = clock.expired();
+      if (expired) throw new OutcomeUnknown(overdue[expired]);
       throw error;
     } finally {
       this.#calls.delete(call);
