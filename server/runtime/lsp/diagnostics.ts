@@ -1,6 +1,7 @@
 /** What language servers say is wrong with files: taken in whatever form it comes, kept in bounds. */
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { keepNewest } from '../../keep-newest.ts';
+import { merged, type Tally, tallyOf } from './error-tally.ts';
 import { itemsOf, memberOf, textOf } from './server-requests.ts';
 import { startOf } from './start-of-text.ts';
 
@@ -22,6 +23,8 @@ export interface FileReport {
   readonly total: number;
   readonly errors: number;
   readonly warnings: number;
+  /** Of the errors; counted when they come, since each edit looks at those of all files. */
+  readonly tally: Tally;
   /** The version of the document that it is about, where the server tells. */
   readonly version: number | null;
   /** When it came, by `performance.now()`. */
@@ -79,13 +82,22 @@ export class Reports {
     keepNewest(reports, path, report, mostFiles);
   }
 
-  /** What last took the place of all that was published of the file. */
-  replaced(path: string): FileReport | undefined {
-    return this.#whole.get(path);
+  /** All that it last said of the file, one way or another: what it found at some time, and has not taken back in all of them. */
+  said(path: string): readonly FileReport[] {
+    return [this.#published, this.#answered, this.#whole].flatMap((reports) => reports.get(path) ?? []);
   }
 
   published(path: string): FileReport | undefined {
     return this.#published.get(path);
+  }
+
+  answered(path: string): FileReport | undefined {
+    return this.#answered.get(path);
+  }
+
+  /** Of the files that it has said something of. */
+  paths(): ReadonlySet<string> {
+    return new Set([...this.#published.keys(), ...this.#answered.keys()]);
   }
 
   /** Of a file that is gone, or is no document any more: not every server says so. */
@@ -121,6 +133,8 @@ export function together(one: FileReport, other: FileReport): FileReport {
     diagnostics: sorted([...one.diagnostics, ...more]),
     total: one.total + other.total - known,
     errors: one.errors + added('error', other.errors),
+    // Not the sum: what stands in both may be one error at two places, and hide a second one that comes later.
+    tally: merged(one.tally, other.tally),
     warnings: one.warnings + added('warning', other.warnings),
     version: one.version,
     at: Math.max(one.at, other.at),
@@ -135,15 +149,23 @@ function keyOf({ severity, line, column, message, source }: Diagnostic): string 
 export function reportOf(items: readonly unknown[], version: number | null): FileReport {
   const count = (severity: Diagnostic['severity']) =>
     items.filter((item) => severityOf(item) === severity).length;
-  const read = items.slice(0, 10 * mostOfFile).map(diagnosticOf);
+  const diagnostics = sorted(items.slice(0, 10 * mostOfFile).map(diagnosticOf));
+  const errors = count('error');
+  const messages = errorsIn(diagnostics).map(({ message }) => message);
   return {
-    diagnostics: sorted(read),
+    diagnostics,
     total: items.length,
-    errors: count('error'),
+    errors,
+    tally: tallyOf(messages, errors),
     warnings: count('warning'),
     version,
     at: performance.now(),
   };
+}
+
+/** Those that are held. */
+export function errorsIn(diagnostics: readonly Diagnostic[]): readonly Diagnostic[] {
+  return diagnostics.filter(({ severity }) => severity === 'error');
 }
 
 /** The worst first, and within a severity in the order of the server; as many as are kept. */

@@ -24,12 +24,16 @@ export interface SyncedDocument {
   readonly version: number;
   /** When it was told of this version, by `performance.now()`. */
   readonly since: number;
+  /** When it was opened. */
+  readonly opened: number;
 }
 
 /** Tells a server what it needs to know of files. */
 export interface Documents {
   /** Opens the document, or tells what became of it; null where there is nothing that could be opened. */
   sync(path: string): SyncedDocument | null;
+  /** What it was last told of one that is open. */
+  get(path: string): SyncedDocument | undefined;
   /** Those that are open, the one used last at the end. */
   paths(): readonly string[];
   /** The same for all that are open. */
@@ -40,6 +44,7 @@ interface OpenDocument {
   version: number;
   hash: string;
   since: number;
+  readonly opened: number;
 }
 
 /** Documents of one server; `saves` tells whether it wants to hear of each save, and with the text. */
@@ -57,7 +62,8 @@ export function createDocuments(
   const openNew = (path: string, text: string, hash: string): SyncedDocument => {
     const [oldest] = open.keys();
     if (oldest !== undefined && open.size >= mostOpen) close(oldest);
-    const document = { version: ++version, hash, since: performance.now() };
+    const opened = performance.now();
+    const document = { version: ++version, hash, since: opened, opened };
     open.set(path, document);
     const textDocument = { uri: uriOf(path), languageId: languageIdOf(path), version, text };
     notify('textDocument/didOpen', { textDocument });
@@ -91,6 +97,7 @@ export function createDocuments(
   };
   return {
     sync,
+    get: (path) => open.get(path),
     paths: () => [...open.keys()],
     syncAll() {
       for (const path of [...open.keys()]) sync(path);

@@ -45,8 +45,8 @@ export async function judge(
 
 /**
  * Asks again about other documents that are open, as many as the time allows: a change there may have broken them. That it
- * refuses one takes nothing from what it said of the change. Answers with what it had said of them when it was asked before,
- * where that was all: what it has published since may have been of an earlier version.
+ * refuses one takes nothing from what it said of the change. Answers with what it said of each: what it publishes of them
+ * meanwhile may be of an earlier version.
  */
 export async function judgeOthers(
   client: LanguageClient,
@@ -54,22 +54,32 @@ export async function judgeOthers(
   limits: RequestLimits,
 ): Promise<ReadonlyMap<string, FileReport>> {
   const until = performance.now() + limits.timeoutMs;
-  const former = new Map<string, FileReport>();
+  const answers = new Map<string, FileReport>();
   const others = client.documents.paths().filter((other) => other !== path);
   for (const other of others.slice(-mostOthers)) {
     const answer = question(client);
     const synced = client.documents.sync(other);
-    if (!answer || !synced || performance.now() > until) return former;
-    const before = client.reports.replaced(other);
+    if (!answer || !synced || performance.now() > until) return answers;
     try {
-      await answer(other, synced, left(until, limits));
+      answers.set(other, await answer(other, synced, left(until, limits)));
     } catch (error) {
-      if (error instanceof LanguageServerFailure) return former;
+      if (error instanceof LanguageServerFailure) return answers;
       throw error;
     }
-    if (before) former.set(other, before);
   }
-  return former;
+  return answers;
+}
+
+/**
+ * Opens a document that is read, and asks what is wrong with it, as a server that publishes says by itself: asked with the
+ * next change only, it would seem to be that change's doing. The server for TypeScript publishes, and is busy while it is
+ * asked.
+ */
+export async function meet(client: LanguageClient, path: string, limits: RequestLimits): Promise<void> {
+  const synced = client.documents.sync(path);
+  const answered = client.reports.answered(path);
+  if (!synced || (answered && isCurrent(answered, synced)) || asksTsserver(client)) return;
+  await question(client)?.(path, synced, limits);
 }
 
 const mostOthers = 10;
@@ -99,7 +109,7 @@ function question(client: LanguageClient): Question | null {
 }
 
 /** What came before this version was sent is about another one. */
-function isCurrent(report: FileReport, { version, since }: SyncedDocument): boolean {
+export function isCurrent(report: FileReport, { version, since }: SyncedDocument): boolean {
   return (report.version ?? version) === version && report.at >= since;
 }
 

@@ -3,6 +3,7 @@ import type { Log } from '../../log.ts';
 import type { ExpandSetting, ExtensionState } from '../extension.ts';
 import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { LanguageServerFailure, reasonOf } from './failure.ts';
+import { KnownErrors } from './known-errors.ts';
 import { connectTo, type LanguageClient } from './language-client.ts';
 import type { ServerDefinition } from './server-choice.ts';
 import { startServerProcess } from './server-process.ts';
@@ -60,6 +61,8 @@ export interface LanguageServer {
   use(): Promise<LanguageClient>;
   /** What the model was told of the server since it was last ready: once is enough. */
   readonly told: Set<string>;
+  /** Which errors that it finds are no news. */
+  readonly knownErrors: KnownErrors;
   state(): ExtensionState;
   /** Ends it for good. */
   stop(politely: boolean): Promise<void>;
@@ -144,6 +147,7 @@ export function createLanguageServer(
     definition,
     ...place,
     told,
+    knownErrors: new KnownErrors(),
     get lastUsed() {
       return lastUsed;
     },

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { collectGarbage } from '../../test-garbage.ts';
 import { sandboxHere } from '../processes/test-sandbox.ts';
 import { unreachableFile } from '../tools/test-workspace.ts';
-import { isAlive, type LspBench, lspBench, pidsOf, smallBench, smallServer, until } from './test-lsp.ts';
+import { isAlive, lspBench, pidsOf, ready, smallBench, smallServer, until, untilTold } from './test-lsp.ts';
 
 const sandbox = await sandboxHere();
 const has = !('unavailable' in sandbox);
@@ -14,13 +14,6 @@ const has = !('unavailable' in sandbox);
 function heldBytes(): number {
   collectGarbage();
   return process.memoryUsage().heapUsed;
-}
-
-/** Has the server started, as the reading of a file does. */
-async function ready(bench: LspBench): Promise<void> {
-  bench.workspace.file('a.x', 'right\n');
-  bench.read('a.x');
-  await until(() => bench.states()[0] === 'small ready');
 }
 
 test('one that takes long to start holds an edit up for a bounded time, and the model is told once', async () => {
@@ -255,13 +248,6 @@ test('one that fails does not take the answers of the others along', async () =>
   expect(content).toContain('a.x has 1 error (good)');
   expect(content).toContain('The language server bad cannot be used: it has ended: boom.');
 });
-
-/** Asks until the answer has these words. */
-async function untilTold(bench: LspBench, input: object, words: string): Promise<void> {
-  await expect
-    .poll(async () => (await bench.call('diagnostics', input)).content, { timeout: 20_000 })
-    .toContain(words);
-}
 
 test('one that does not end when it is asked to is killed, with all that it started', async () => {
   const bench = smallBench('hang at exit');

@@ -2,6 +2,7 @@
 import type { Extension, ExtensionParts, ExtensionSettings } from '../extension.ts';
 import type { Tool } from '../tools/tool.ts';
 import { noteOfChange } from './change-note.ts';
+import { meet } from './judgement.ts';
 import { type LspTimes, usualTimes } from './language-server.ts';
 import { sampleFiles } from './sample-files.ts';
 import { automaticServers, namedServers, type ServerDefinition, startsUnnamed } from './server-choice.ts';
@@ -63,7 +64,9 @@ export function createLsp(
         server
           .use()
           // With a document open it reads the project that the document belongs to.
-          .then((client) => client.documents.sync(path))
+          .then((client) =>
+            meet(client, path, { timeoutMs: times.judgeMs, signal: new AbortController().signal }),
+          )
           .catch(() => undefined); // it is told when it is needed
     },
     states({ workspacePath }) {

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import type { ClientConfig, LanguageServer } from '../../contract/config.ts';
 import { processStat } from '../../process-stat.ts';
 import type { ExtensionParts } from '../extension.ts';
@@ -32,7 +32,7 @@ export interface LspBench {
   /** Where the small server writes its notes. */
   readonly notesFile: string;
   /** What the model is told after a change of this file. */
-  note(name: string, content?: string): Promise<string>;
+  note(name: string, content?: string, signal?: AbortSignal): Promise<string>;
   call(tool: string, input: object, signal?: AbortSignal): Promise<ToolOutput>;
   notes(): readonly Note[];
   apply(config: ClientConfig, shared?: boolean): Promise<void>;
@@ -71,9 +71,9 @@ export function lspBench(
   return {
     workspace,
     notesFile,
-    async note(name, content) {
+    async note(name, content, signal = new AbortController().signal) {
       const path = content === undefined ? join(workspace.path, name) : workspace.file(name, content);
-      return (await lsp.noteAfterChange?.(path, place, new AbortController().signal)) ?? '';
+      return (await lsp.noteAfterChange?.(path, place, signal)) ?? '';
     },
     call: async (tool, input, signal) =>
       callTool(toolNamed(await lsp.tools(place), tool), input, workspace.context(signal && { signal })),
@@ -101,6 +101,20 @@ export function smallBench(
   options: BenchOptions & { readonly entry?: Partial<LanguageServer> } = {},
 ): LspBench {
   return lspBench((notes) => ({ lsp: { small: smallServer(mode, notes, options.entry) } }), options);
+}
+
+/** Has the server started, as the reading of a file does. */
+export async function ready(bench: LspBench): Promise<void> {
+  bench.workspace.file('a.x', 'right\n');
+  bench.read('a.x');
+  await until(() => bench.states()[0] === 'small ready');
+}
+
+/** Asks for diagnostics until the answer has these words. */
+export async function untilTold(bench: LspBench, input: object, words: string): Promise<void> {
+  await expect
+    .poll(async () => (await bench.call('diagnostics', input)).content, { timeout: 20_000 })
+    .toContain(words);
 }
 
 export function readNotes(file: string): readonly Note[] {

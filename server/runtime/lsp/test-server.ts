@@ -10,7 +10,15 @@ const [mode = 'good', notes = ''] = process.argv.slice(2);
 /** Whether it is one that answers what is wrong with a document when it is asked. */
 const isAsked = mode.startsWith('asked');
 const documents = new Map<string, string>();
+/** Whether it finds what is wrong only in the moment in which it is asked for references: a test chooses it. */
+const isLate = mode.endsWith('found late');
+/** What it asks after that, and the question that it answers then: an answer may be read before what was said earlier. */
+const taken = 2;
+let asked: number | undefined;
+const pending: { readonly uri: string; readonly version: number; readonly content: string }[] = [];
 let latest = { uri: '', asked: 0 };
+/** Of which files it has published something. */
+const publishedOf = new Set<string>();
 /** A name that no file can have. */
 const endless = 'long'.repeat(500_000);
 
@@ -74,6 +82,8 @@ function answer({ id, method, params }: Message): void {
   else if (method === 'textDocument/diagnostic') diagnose(id, uri);
   else if (method === 'workspace/symbol') symbols(id);
   else if (method === 'workspace/executeCommand') send({ id, result: { body: broken(params) } });
+  else if (isLate && method === 'textDocument/references') findPending(id);
+  else if (isLate && id === taken && method === undefined) send({ id: asked, result: [] });
   else if (id !== undefined && method !== undefined) {
     const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 1 } };
     send({
@@ -96,9 +106,15 @@ function changed(params: Message['params']): void {
   const content = text ?? params?.contentChanges?.[0]?.text ?? '';
   if (mode === 'crash') crash();
   if (mode === 'silent') return;
+  latest = { uri, asked: 0 };
+  // As one whose check starts with taking back all that it found in the last one.
+  if (mode.includes('clearing')) for (const other of publishedOf) publish(other, undefined, '');
+  if (isLate) {
+    pending.push({ uri, version, content });
+    return;
+  }
   if (isAsked) {
     documents.set(uri, content);
-    latest = { uri, asked: 0 };
     // As one that answers what it finds itself, and publishes what a slow compiler finds.
     setTimeout(() => publish(uri, version, content.replaceAll('wrong', '')), 300);
     return;
@@ -124,6 +140,18 @@ function changed(params: Message['params']): void {
       publish(`${uri}-${number}`, undefined, `${'word'.repeat(500_000)} is wrong`);
   if (mode === 'long') publish(`${uri}/${endless}`, undefined, content);
   if (mode === 'elsewhere') publish(uri.replace(/[^/]*$/, 'other.x'), undefined, content);
+}
+
+/** What is wrong in each text, or in the first of them, and in the files that it names: `other.x: wrong`. */
+function findPending(id: number | undefined): void {
+  for (const { uri, version, content } of pending.splice(0, mode.includes('one by one') ? 1 : Infinity)) {
+    const named = mode.includes('unversioned') ? undefined : version;
+    publish(uri, named, content.replaceAll(/^.*[.]x: .*$/gm, ''));
+    for (const [, name = '', text = ''] of content.matchAll(/^(.*[.]x): (.*)$/gm))
+      publish(uri.replace(/[^/]*$/, name), undefined, text.replaceAll(', ', '\n'));
+  }
+  asked = id;
+  send({ id: taken, method: 'workspace/configuration', params: { items: [] } });
 }
 
 /** As one that is about to end, and has not done so yet. */
@@ -168,17 +196,25 @@ function environment(): string {
 function diagnose(id: number | undefined, uri: string): void {
   const isFirst = uri === latest.uri && latest.asked === 0;
   if (uri === latest.uri) latest = { uri, asked: latest.asked + 1 };
+  if (mode.includes('of the latest') && uri !== latest.uri) return;
   if (mode === 'asked while busy' && (isFirst || uri !== latest.uri))
     send({ id, error: { code: -32802, message: 'content changed' } });
-  else send({ id, result: { kind: 'full', items: found((documents.get(uri) ?? '').replaceAll('odd', '')) } });
+  else {
+    const content = (documents.get(uri) ?? '').replaceAll('odd', '');
+    const items = found(isBroken() ? `${content}all is wrong` : content);
+    send({ id, result: { kind: 'full', items } });
+  }
+}
+
+function isBroken(): boolean {
+  return [...documents.values()].some((content) => content.includes('breaks all'));
 }
 
 /** As tsserver answers: one error in each document while any of them breaks all. */
 function broken(params: Message['params']): readonly object[] {
   const [kind] = params?.arguments ?? [];
-  const isBroken = [...documents.values()].some((content) => content.includes('breaks all'));
-  const start = { line: 1, offset: 1 };
-  return kind === 'semanticDiagnosticsSync' && isBroken ? [{ start, category: 'error', text: 'broken' }] : [];
+  if (kind !== 'semanticDiagnosticsSync' || !isBroken()) return [];
+  return [{ start: { line: 1, offset: 1 }, category: 'error', text: 'broken' }];
 }
 
 function symbols(id: number | undefined): void {
@@ -189,6 +225,7 @@ function symbols(id: number | undefined): void {
 }
 
 function publish(uri: string, version: number | undefined, content: string): void {
+  publishedOf.add(uri);
   send({
     method: 'textDocument/publishDiagnostics',
     params: { uri, version, diagnostics: found(content) },

@@ -6,6 +6,7 @@ import { type Tool, ToolInputError } from '../../tools/tool.ts';
 import { pathOf, type Reports, reportOf } from '../diagnostics.ts';
 import { judge, requestUntilTaken } from '../judgement.ts';
 import type { LanguageClient } from '../language-client.ts';
+import type { LanguageServer } from '../language-server.ts';
 import { isInside } from '../server-choice.ts';
 import { itemsOf, memberOf, textOf } from '../server-requests.ts';
 import { countsOf, diagnosticLines, shownPath } from '../shown.ts';
@@ -54,6 +55,7 @@ async function ofFile(
     const report = await judge(client, path.real, limits);
     if (typeof report === 'string')
       return `${name} has said nothing about ${path.shown} within ${limits.timeoutMs / 1000} s.`;
+    server.knownErrors.tell(path.real, report);
     const lines = diagnosticLines(report.diagnostics, report.total, mostOfFile);
     return [`${path.shown} has ${countsOf(report)} (${name})${lines ? ':' : '.'}`, lines]
       .filter(Boolean)
@@ -67,7 +69,7 @@ async function ofProject(parts: LspToolParts, workspacePath: string, signal: Abo
   const ready = await projectServers(parts, workspacePath, signal);
   const told = await fromEach(ready, async ({ server, client }) => {
     await settle(client, parts, signal);
-    return projectSection(server.definition.name, client.reports, workspacePath);
+    return projectSection(server, client.reports, workspacePath);
   });
   if (signal.aborted) throw new ToolInputError('Interrupted.');
   return told.map(({ answer, failure }) => answer ?? failure).join('\n\n');
@@ -100,7 +102,11 @@ async function settle(client: LanguageClient, { times }: LspToolParts, signal: A
   client.assertAlive();
 }
 
-function projectSection(name: string, reports: Reports, workspacePath: string): string {
+function projectSection(
+  { definition: { name }, knownErrors }: LanguageServer,
+  reports: Reports,
+  workspacePath: string,
+): string {
   const all = reports.all();
   const files = [...all]
     // Of files that were never open nobody is told that they are gone.
@@ -108,7 +114,9 @@ function projectSection(name: string, reports: Reports, workspacePath: string): 
     .toSorted(([, one], [, other]) => other.errors - one.errors);
   if (files.length === 0)
     return `${name} finds nothing wrong in the ${all.size} files that it has looked at.`;
-  const parts = files.slice(0, mostFiles).map(([path, report]) => {
+  const shown = files.slice(0, mostFiles);
+  for (const [path, report] of shown) knownErrors.tell(path, report);
+  const parts = shown.map(([path, report]) => {
     const lines = diagnosticLines(report.diagnostics, report.total, mostOfEach);
     return `${shownPath(path, workspacePath)} has ${countsOf(report)}:\n${lines}`;
   });
