@@ -67,7 +67,7 @@ const mostUnanswered = 3;
 export async function connectTo(server: ServerProcess, options: ClientOptions): Promise<LanguageClient> {
   const { definition, root, log } = options;
   const trace = createTrace(definition.name, options.traced, log);
-  const reader = new BoundedMessageReader(server.output);
+  const reader = new BoundedMessageReader(server.output, trace.received);
   const writer = tracedWriter(new StreamMessageWriter(server.input), trace);
   const connection = createMessageConnection(reader, writer, quiet, {
     // What is not written yet counts: of a server that asks and does not read, no more is read.
@@ -75,7 +75,6 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
     messageStrategy: {
       handleMessage(message, next) {
         reader.handled();
-        trace.received(message);
         return next(message);
       },
     },

@@ -249,6 +249,17 @@ test('one that fails does not take the answers of the others along', async () =>
   expect(content).toContain('The language server bad cannot be used: it has ended: boom.');
 });
 
+test('one that has answered very many questions is read as before', async () => {
+  const bench = smallBench('good');
+  await bench.note('a.x', 'right\n');
+  const ask = () => bench.call('references', { file_path: 'a.x', line: 1, column: 1 });
+  // Some at a time: more than any number of messages that may wait to be worked on.
+  for (let round = 0; round < 60; round += 1) await Promise.all(Array.from({ length: 20 }, ask));
+  expect(await ask()).toMatchObject({ is_error: false });
+  // One that is not read any more is ended, and another one answers.
+  expect(pidsOf(bench)).toHaveLength(1);
+});
+
 test('one that does not end when it is asked to is killed, with all that it started', async () => {
   const bench = smallBench('hang at exit');
   await bench.note('a.x', 'right\n');

@@ -166,6 +166,8 @@ test.each([true, false])(
     const log = lines.join('');
     expect(log.includes('textDocument/didOpen')).toBe(on);
     expect(log.includes('textDocument/publishDiagnostics')).toBe(on);
+    // What it has answered to `initialize`.
+    expect(/"direction":"received"[^}]*textDocumentSync/.test(log)).toBe(on);
     expect(log).not.toContain('a-secret-rule');
   },
 );

@@ -13,6 +13,7 @@ const headerEnd = '\r\n\r\n';
 /** Stops reading, with an error, at what is no message; stops for a while where too many wait to be worked on. */
 export class BoundedMessageReader extends AbstractMessageReader {
   readonly #stream: Readable;
+  readonly #received: (message: Message) => void;
   #chunks: Buffer[] = [];
   #size = 0;
   /** How many bytes have to be there before it is worth looking at them again. */
@@ -20,9 +21,11 @@ export class BoundedMessageReader extends AbstractMessageReader {
   #ahead = 0;
   #callback: DataCallback = () => undefined;
 
-  constructor(stream: Readable) {
+  /** `received` hears of each message as it comes. */
+  constructor(stream: Readable, received: (message: Message) => void) {
     super();
     this.#stream = stream;
+    this.#received = received;
   }
 
   override listen(callback: DataCallback): Disposable {
@@ -35,7 +38,7 @@ export class BoundedMessageReader extends AbstractMessageReader {
     return { dispose: () => void this.#stream.off('data', onData) };
   }
 
-  /** One message has been worked on. */
+  /** One message that is no answer has been worked on. */
   handled(): void {
     this.#ahead -= 1;
     if (this.#ahead < mostAhead / 2 && this.#stream.isPaused()) this.#stream.resume();
@@ -73,7 +76,9 @@ export class BoundedMessageReader extends AbstractMessageReader {
       }
       const message = parseMessage(rest.subarray(header.bodyAt, end));
       rest = rest.subarray(end);
-      this.#ahead += 1;
+      // Answers are worked on at once: only of what it asks and tells does any wait.
+      if ('method' in message) this.#ahead += 1;
+      this.#received(message);
       this.#callback(message);
     }
   }
