@@ -1,6 +1,7 @@
 /** Reads documents in processes of their own, a few at a time, within limits of time and memory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import type { Chunking } from '../../contract/api.ts';
@@ -212,9 +213,11 @@ function start(limits: ParsingLimits): ChildProcess {
   return child;
 }
 
+/** Of each of its threads: Linux counts them apart, and those that collect garbage have much to do. */
 function lowerPriority(pid: number): void {
   try {
-    setPriority(pid, 10);
+    const threads = process.platform === 'linux' ? readdirSync(`/proc/${pid}/task`).map(Number) : [pid];
+    for (const thread of threads) setPriority(thread, 10);
   } catch {
     // Gone already, or not allowed here: it is only politeness.
   }
