@@ -132,7 +132,7 @@ bench-search: ready ## How searches grow with their corpus, on both engines (hou
 bench-retrieval: ready ## How well searches find, on a test collection, on both engines: make bench-retrieval RETRIEVAL_DATA=folder
 	@node server/bench/test-retrieval.ts
 
-chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (half an hour)
+chaos: $(compiled) ## Kill the server at 200 random moments, and look what was lost (half an hour)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
 
 ingest: ready ## Take 10,000 files of every format in, and kill the server in the middle [FILES=10000] [ON=postgres]
