@@ -1,6 +1,7 @@
 /** The documents that a language server has open: always with the content that is on disk. */
 import { createHash } from 'node:crypto';
 import { fstatSync, readFileSync } from 'node:fs';
+import { keepNewest } from '../../keep-newest.ts';
 import { readInPlace } from '../tools/read-in-place.ts';
 import { type Reports, uriOf } from './diagnostics.ts';
 import { languageIdOf } from './file-types.ts';
@@ -8,6 +9,8 @@ import { languageIdOf } from './file-types.ts';
 /** Larger files are data or generated; a server would be busy with them for long. */
 const mostDocumentBytes = 2 * 1024 ** 2;
 const mostOpen = 50;
+/** Of so many is known that they were open. */
+const mostKnown = 2000;
 
 /** The text of a file as it is on disk; null where there is none, or it is too large or not text. */
 export function readDocument(path: string): string | null {
@@ -34,6 +37,8 @@ export interface Documents {
   sync(path: string): SyncedDocument | null;
   /** What it was last told of one that is open. */
   get(path: string): SyncedDocument | undefined;
+  /** Whether it is open, or was. */
+  wasOpened(path: string): boolean;
   /** Those that are open, the one used last at the end. */
   paths(): readonly string[];
   /** The same for all that are open. */
@@ -54,6 +59,7 @@ export function createDocuments(
   reports: Pick<Reports, 'delete'>,
 ): Documents {
   const open = new Map<string, OpenDocument>();
+  const opened = new Map<string, true>();
   // Never begun anew, so that a document that is opened again is later than it was.
   let version = 0;
   const close = (path: string) => {
@@ -62,9 +68,10 @@ export function createDocuments(
   const openNew = (path: string, text: string, hash: string): SyncedDocument => {
     const [oldest] = open.keys();
     if (oldest !== undefined && open.size >= mostOpen) close(oldest);
-    const opened = performance.now();
-    const document = { version: ++version, hash, since: opened, opened };
+    const since = performance.now();
+    const document = { version: ++version, hash, since, opened: since };
     open.set(path, document);
+    keepNewest(opened, path, true, mostKnown);
     const textDocument = { uri: uriOf(path), languageId: languageIdOf(path), version, text };
     notify('textDocument/didOpen', { textDocument });
     return document;
@@ -98,6 +105,7 @@ export function createDocuments(
   return {
     sync,
     get: (path) => open.get(path),
+    wasOpened: (path) => opened.has(path),
     paths: () => [...open.keys()],
     syncAll() {
       for (const path of [...open.keys()]) sync(path);

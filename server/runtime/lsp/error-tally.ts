@@ -5,6 +5,8 @@ export type Tally = ReadonlyMap<string | null, number>;
 
 /** Of a file it publishes some errors and answers with others, and what was found of them before may come back. */
 const mostTallies = 4;
+/** Of a server whose messages are others each time, the earliest are forgotten. */
+const mostMessages = 2000;
 const noErrors: Tally = new Map();
 
 /** Of the messages that are held, of so many in all. */
@@ -35,7 +37,7 @@ export function isWithin(tally: Tally, others: readonly Tally[]): boolean {
 export function merged(one: Tally, other: Tally): Tally {
   const both = new Map(one);
   for (const [message, count] of other) both.set(message, Math.max(count, one.get(message) ?? 0));
-  return both;
+  return both.size > mostMessages ? new Map([...both].slice(-mostMessages)) : both;
 }
 
 /** With one more, where it is not in them; what is in it goes, and of too many the earliest become one. */

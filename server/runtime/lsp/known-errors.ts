@@ -196,7 +196,7 @@ export class KnownErrors {
     const { documents, reports } = client;
     const paths = [...reports.paths()];
     acquaintance.looksEverywhere ||= paths.some(
-      (path) => !documents.get(path) && (reports.published(path)?.errors ?? 0) > 0,
+      (path) => !documents.wasOpened(path) && (reports.published(path)?.errors ?? 0) > 0,
     );
     for (const path of paths)
       for (const report of reports.said(path))

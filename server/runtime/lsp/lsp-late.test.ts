@@ -135,7 +135,7 @@ test('what one takes back with each change is told nonetheless', async () => {
 });
 
 test('what was found late is not told to one that is interrupted', async () => {
-  const bench = lateBench('asked of the latest, found late', { ...long, judgeMs: 4000 });
+  const bench = lateBench('asked of the latest, found late', { ...long, judgeMs: 20_000 });
   await bench.note('a.x', 'wrong\n');
   await found(bench);
   const [before, interrupt] = [asked(bench, 'a.x'), new AbortController()];

@@ -54,6 +54,24 @@ test('in a run, the result of an edit holds what the edit broke, and the change 
   ).toEqual([]);
 });
 
+test('in a run, what was found late is told with the next edit, also of the same file', async () => {
+  const folder = hookFolder();
+  folder.write('a.x', 'right\n', 0o644);
+  const references = { name: 'references', arguments: { file_path: 'a.x', line: 1, column: 1 } };
+  const write = (content: string) => ({ name: 'write', arguments: { file_path: 'a.x', content } });
+  const call: readonly ScriptedCall[] = [
+    { name: 'view', arguments: { file_path: 'a.x' } },
+    write('wrong\n'),
+    references,
+    write('wrong again\n'),
+  ];
+  const lsp = { small: smallServer('asked, clearing, found late', join(folder.path, '..', 'notes')) };
+  const { results } = await attempt(folder, { ...rules, call, config: { lsp } });
+  expect(results.at(-1)?.content).toMatch(
+    /\n\na\.x had 1 error \(small\) before this change, found late:\nerror 1:1 wrong is wrong \[small 0\]$/,
+  );
+});
+
 test('TypeScript: a type error that a write makes is in the result of the write', async () => {
   const folder = hookFolder();
   folder.write('tsconfig.json', '{ "compilerOptions": { "strict": true, "types": [], "lib": ["ES5"] } }');

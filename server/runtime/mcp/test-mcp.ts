@@ -73,6 +73,7 @@ export function testContext(workspacePath: string, more: Partial<ToolContext> = 
     keepReadable: () => undefined,
     files: { recall: () => undefined, remember: () => undefined, forget: () => undefined, paths: () => [] },
     recordChange: async () => undefined,
+    noticeRead: () => undefined,
     noteAfterChange: async () => '',
     ...more,
   };

@@ -4,11 +4,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createLog } from '../../log.ts';
 import type { Extension } from '../extension.ts';
-import { seenFiles } from '../files/seen-files.ts';
-import { createFileMemory } from '../tools/file-memory.ts';
 import { callTool, testWorkspace } from '../tools/test-workspace.ts';
 import { writeTool } from '../tools/write.ts';
-import { noteAfterChange, noticedFiles } from './file-notices.ts';
+import { noteAfterChange, noticeRead } from './file-notices.ts';
 
 const silent: Extension = {
   name: 'lsp',
@@ -33,7 +31,6 @@ test('a file that was written is told as written, with what other extensions say
       { ...silent, noteAfterChange: async () => 'a.ts has 1 error.' },
     ],
     extensionPlace: () => ({ workspacePath: workspace.path }),
-    files: seenFiles(createFileMemory()),
     log: createLog('silent'),
     runId: 'run_1',
     signal: context.signal,
@@ -41,8 +38,9 @@ test('a file that was written is told as written, with what other extensions say
   const output = await callTool(
     writeTool({ requireSandbox: false }),
     { file_path: 'a.ts', content: 'let it be\n' },
-    { ...context, files: noticedFiles(scope), noteAfterChange: (path) => noteAfterChange(scope, path) },
+    { ...context, noteAfterChange: (path) => noteAfterChange(scope, path) },
   );
   expect(output).toMatchObject({ is_error: false, content: expect.stringContaining('a.ts has 1 error.') });
   expect(readFileSync(join(workspace.path, 'a.ts'), 'utf8')).toBe('let it be\n');
+  expect(() => noticeRead(scope, 'a.ts')).not.toThrow();
 });

@@ -1,24 +1,16 @@
 /** Tells extensions of the files that an agent reads and changes; what goes wrong there is no fault of the file. */
-import type { FileMemory } from '../tools/tool.ts';
 import type { RunScope } from './run-scope.ts';
 
-type Scope = Pick<RunScope, 'extensions' | 'extensionPlace' | 'files' | 'log' | 'runId' | 'signal'>;
+type Scope = Pick<RunScope, 'extensions' | 'extensionPlace' | 'log' | 'runId' | 'signal'>;
 
 /** Extensions are told what is read, so that a language server is ready by the time of the first edit. */
-export function noticedFiles(scope: Scope): FileMemory {
-  const { files, extensions, extensionPlace } = scope;
-  return {
-    ...files,
-    remember(path, version) {
-      files.remember(path, version);
-      for (const extension of extensions)
-        try {
-          extension.noticeRead?.(path, extensionPlace());
-        } catch (error) {
-          complain(scope, extension.name, error);
-        }
-    },
-  };
+export function noticeRead(scope: Scope, path: string): void {
+  for (const extension of scope.extensions)
+    try {
+      extension.noticeRead?.(path, scope.extensionPlace());
+    } catch (error) {
+      complain(scope, extension.name, error);
+    }
 }
 
 /** What extensions say of a changed file. A change that was made is not told as one that failed: it would be made again. */

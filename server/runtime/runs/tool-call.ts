@@ -11,7 +11,7 @@ import { interruptedResult } from '../prompt/conversation.ts';
 import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
 import { type CallRecord, mayHaveRun } from './call-record.ts';
 import { type CallStart, callStart } from './call-start.ts';
-import { noteAfterChange, noticedFiles } from './file-notices.ts';
+import { noteAfterChange, noticeRead } from './file-notices.ts';
 import type { Progress } from './progress.ts';
 import { askPrompt, tellPermission, withdrawPrompt } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
@@ -271,9 +271,10 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
     keepReadable: (folder) => void scope.keptReadable.add(folder),
     hidden: () => hiddenFrom(scope, call.name),
     signal: scope.signal,
-    files: noticedFiles(scope),
+    files: scope.files,
     progress,
     recordChange: (change) => recordChange(scope, call.id, change),
+    noticeRead: (path) => noticeRead(scope, path),
     noteAfterChange: (path) => noteAfterChange(scope, path),
     spent: async (spending) => {
       await scope.transcript.addUsage(scope, spending, 'run');

@@ -68,6 +68,7 @@ export function testWorkspace(): TestWorkspace {
     todos: { get: () => todos, set: async (next) => void todos.splice(0, todos.length, ...next) },
     files,
     recordChange: async () => undefined,
+    noticeRead: () => undefined,
     noteAfterChange: async () => '',
     ...changes,
   });

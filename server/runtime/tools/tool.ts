@@ -128,6 +128,8 @@ export interface ToolContext {
   readonly files: FileMemory;
   /** Stores a change just before it is made, so that it can be shown and undone. */
   readonly recordChange: (change: FileChange) => Promise<void>;
+  /** A file has just been read, and may soon be changed: what will be asked about it then is got ready meanwhile. */
+  readonly noticeRead: (path: string) => void;
   /** What there is to say about a file that has just been changed, its errors above all; empty for nothing. Does not reject. */
   readonly noteAfterChange: (path: string) => Promise<string>;
 }

@@ -66,7 +66,10 @@ async function show(path: ResolvedPath, view: View, context: ToolContext): Promi
     const stats = await handle.stat();
     await assertText(handle, stats, path);
     const page = await readPage(handle, stats, view, context.signal);
-    if (page.sha256) context.files.remember(path.real, { sha256: page.sha256, mtimeMs: stats.mtimeMs });
+    if (page.sha256) {
+      context.files.remember(path.real, { sha256: page.sha256, mtimeMs: stats.mtimeMs });
+      context.noticeRead(path.real);
+    }
     return success(render(page, view, path), {
       path: path.shown,
       bytes: stats.size,

@@ -3,10 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { statsInPlace } from '../../tools/read-in-place.ts';
 import { type Tool, ToolInputError } from '../../tools/tool.ts';
-import { pathOf, type Reports, reportOf } from '../diagnostics.ts';
+import { type FileReport, pathOf, type Reports, reportOf } from '../diagnostics.ts';
 import { judge, requestUntilTaken } from '../judgement.ts';
 import type { LanguageClient } from '../language-client.ts';
-import type { LanguageServer } from '../language-server.ts';
 import { isInside } from '../server-choice.ts';
 import { itemsOf, memberOf, textOf } from '../server-requests.ts';
 import { countsOf, diagnosticLines, shownPath } from '../shown.ts';
@@ -50,28 +49,37 @@ async function ofFile(
   const ready = await readyServers(parts, path, signal);
   const { quietMs, requestMs } = parts.times;
   const limits = { timeoutMs: Math.min(fileMs, requestMs), quietMs, signal };
+  const shown: (() => void)[] = [];
   const told = await fromEach(ready, async ({ server, client }) => {
     const { name } = server.definition;
     const report = await judge(client, path.real, limits);
     if (typeof report === 'string')
       return `${name} has said nothing about ${path.shown} within ${limits.timeoutMs / 1000} s.`;
-    server.knownErrors.tell(path.real, report);
+    shown.push(() => server.knownErrors.tell(path.real, report));
     const lines = diagnosticLines(report.diagnostics, report.total, mostOfFile);
     return [`${path.shown} has ${countsOf(report)} (${name})${lines ? ':' : '.'}`, lines]
       .filter(Boolean)
       .join('\n');
   });
   if (signal.aborted) throw new ToolInputError('Interrupted.');
+  // Not before: nothing counts as told that nobody will see.
+  for (const tell of shown) tell();
   return told.map(({ answer, failure }) => answer ?? failure).join('\n\n');
 }
 
 async function ofProject(parts: LspToolParts, workspacePath: string, signal: AbortSignal): Promise<string> {
   const ready = await projectServers(parts, workspacePath, signal);
+  const shown: (() => void)[] = [];
   const told = await fromEach(ready, async ({ server, client }) => {
     await settle(client, parts, signal);
-    return projectSection(server, client.reports, workspacePath);
+    const files = filesWithFaults(client.reports, workspacePath);
+    const tell = ([path, report]: [string, FileReport]) => server.knownErrors.tell(path, report);
+    shown.push(() => files.slice(0, mostFiles).forEach(tell));
+    return projectSection(server.definition.name, files, client.reports.all().size, workspacePath);
   });
   if (signal.aborted) throw new ToolInputError('Interrupted.');
+  // Not before: nothing counts as told that nobody will see.
+  for (const tell of shown) tell();
   return told.map(({ answer, failure }) => answer ?? failure).join('\n\n');
 }
 
@@ -102,21 +110,23 @@ async function settle(client: LanguageClient, { times }: LspToolParts, signal: A
   client.assertAlive();
 }
 
-function projectSection(
-  { definition: { name }, knownErrors }: LanguageServer,
-  reports: Reports,
-  workspacePath: string,
-): string {
-  const all = reports.all();
-  const files = [...all]
-    // Of files that were never open nobody is told that they are gone.
+/** Those with the most errors first. */
+function filesWithFaults(reports: Reports, workspacePath: string): [string, FileReport][] {
+  // Of files that were never open nobody is told that they are gone.
+  return [...reports.all()]
     .filter(([path, { total }]) => total > 0 && isInside(workspacePath, path) && statsInPlace(path) !== null)
     .toSorted(([, one], [, other]) => other.errors - one.errors);
+}
+
+function projectSection(
+  name: string,
+  files: readonly [string, FileReport][],
+  lookedAt: number,
+  workspacePath: string,
+): string {
   if (files.length === 0)
-    return `${name} finds nothing wrong in the ${all.size} files that it has looked at.`;
-  const shown = files.slice(0, mostFiles);
-  for (const [path, report] of shown) knownErrors.tell(path, report);
-  const parts = shown.map(([path, report]) => {
+    return `${name} finds nothing wrong in the ${lookedAt} files that it has looked at.`;
+  const parts = files.slice(0, mostFiles).map(([path, report]) => {
     const lines = diagnosticLines(report.diagnostics, report.total, mostOfEach);
     return `${shownPath(path, workspacePath)} has ${countsOf(report)}:\n${lines}`;
   });
