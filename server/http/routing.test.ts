@@ -1,4 +1,6 @@
 /** Paths, methods, ids of requests, and web pages of other origins. */
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { routes } from '../contract/routes.ts';
 import { child, follow, isNode, operationOf, parametersOf } from './contract-document.ts';
@@ -107,6 +109,18 @@ describe('methods', () => {
     expect(text).toMatch(/^HTTP\/1.1 405 /);
     expect(text).toContain('method_not_allowed');
   });
+});
+
+test('who asks for a proxy and resets the connection harms nobody else', async () => {
+  for (let time = 0; time < 20; time += 1) {
+    const socket = connect(server.port, '127.0.0.1').on('error', () => undefined);
+    await once(socket, 'connect');
+    const head = 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n';
+    socket.write(head, () => socket.resetAndDestroy());
+    await once(socket, 'close');
+  }
+  // Nobody hears of an error here: it would end the process of the test.
+  expect((await server.request('GET', '/health')).status).toBe(200);
 });
 
 describe('request ids', () => {

@@ -94,6 +94,8 @@ function unread(): Occasion {
 
 /** Writes an answer past the parser, which gave up. */
 function refuseRaw(socket: Socket, problem: Problem, occasion: Occasion): void {
+  // Of CONNECT the parser hands the socket on with nobody listening, and a reset would end the process.
+  socket.on('error', () => undefined);
   const { requestId, surface } = occasion;
   const rendered = renderProblem(problem, occasion);
   const body = JSON.stringify(rendered.body);
