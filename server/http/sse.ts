@@ -133,14 +133,14 @@ function drained(response: ServerResponse): Promise<void> {
 
 /**
  * Aborts when the reader has taken nothing for so long, of much or of little: the socket's own watch sees each byte that
- * leaves. What is written later is read from the store again, so that nobody has to be waited for. Once all is written,
+ * leaves, and tells once; while something waits, no later write begins its time anew. What is written later is read from the store again, so that nobody has to be waited for. Once all is written,
  * the reader is waited for as long as it reads.
  */
 function endOfPatience(response: ServerResponse, stallMs: number): AbortController {
   const patience = new AbortController();
   response.setTimeout(stallMs, () => {
     if (response.writableEnded) response.destroy();
-    else if (response.writableNeedDrain) patience.abort(new Error('The reader has stalled.'));
+    else if (response.writableLength > 0) patience.abort(new Error('The reader has stalled.'));
   });
   return patience;
 }
