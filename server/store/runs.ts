@@ -33,7 +33,7 @@ export interface Runs {
   current(reach: Reach, sessionId: string): Promise<Run | null>;
   /** Asks a run to stop, on whichever node it works; the first reason stands. Throws `not_found` or `run_ended`. */
   requestInterrupt(reach: Reach, id: string, reason: InterruptReason): Promise<Run>;
-  /** Deletes the events of runs that ended before, for every tenant. Answers with how many runs there were. */
+  /** Deletes the events of runs that ended before, for every tenant. Answers with how many events there were. */
   pruneEvents(before: Date): Promise<number>;
 }
 
@@ -74,8 +74,10 @@ export interface RunRow extends CostColumns {
   ended_at: number | null;
 }
 
-/** How many runs one transaction prunes, so that others need not wait long. */
-const pruneBatch = 50;
+/** How many events one transaction deletes, so that others need not wait long: one run may have very many. */
+const mostPruned = 5000;
+/** And of how many runs. */
+const mostRuns = 1000;
 
 export function runRepository({ database, cursors }: StoreParts): Runs {
   return {
@@ -138,23 +140,39 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
     pruneEvents: async (before) => {
       // What a workspace tells of a run stands among its events, and is forgotten before them.
       await sweep(database, (sql, most) => pruneWorkspaceEvents(sql, before.getTime(), most));
-      return sweep(database, (sql) => pruneSome(sql, before.getTime()), pruneBatch);
+      return sweep(database, (sql, most) => pruneSome(sql, before.getTime(), most), mostPruned);
     },
   };
 }
 
-async function pruneSome(sql: Knex.Transaction, before: number): Promise<number> {
-  const ids = await sql<RunRow>('runs')
+/** Answers with how many events there were; the last of the runs may keep some, the newest of its own. */
+async function pruneSome(sql: Knex.Transaction, before: number, most: number): Promise<number> {
+  const runs: Pick<RunRow, 'id' | 'pruned_event_id' | 'last_event_id'>[] = await sql<RunRow>('runs')
     .where('ended_at', '<', before)
     .whereRaw('pruned_event_id < last_event_id')
     .orderBy('ended_at')
-    .limit(pruneBatch)
-    .pluck('id');
-  await sql('run_events').whereIn('run_id', ids).delete();
+    .limit(mostRuns)
+    .select('id', 'pruned_event_id', 'last_event_id');
+  const whole: string[] = [];
+  let count = 0;
+  for (const { id, pruned_event_id, last_event_id } of runs) {
+    const events = last_event_id - pruned_event_id;
+    if (count + events > most) {
+      const newest = pruned_event_id + most - count;
+      await sql('run_events').where({ run_id: id }).where('seq', '<=', newest).delete();
+      await sql<RunRow>('runs').where({ id }).update({ pruned_event_id: newest });
+      count = most;
+      break;
+    }
+    whole.push(id);
+    count += events;
+  }
+  await sql('run_events').whereIn('run_id', whole).delete();
   await sql('runs')
-    .whereIn('id', ids)
+    .whereIn('id', whole)
     .update({ pruned_event_id: sql.ref('last_event_id') });
-  return ids.length;
+  // Of very short runs there are more.
+  return runs.length === mostRuns ? most : count;
 }
 
 function toRun(row: RunRow): Run {

@@ -1,8 +1,9 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import type { Session } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import type { NumberedEvent } from './run-events.ts';
 import type { Reach } from './store.ts';
+import { sweepLimits } from './sweeps.ts';
 import { beginRun, chunk, endRun, message, noUsage, permissionRequest, promptRequest } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
@@ -535,6 +536,34 @@ describeStores('A run', (store, engine) => {
     });
     expect([await outcome(active.runId), await outcome('run_none')]).toEqual([null, 'deleted']);
     expect(await store().runs.pruneEvents(engine.clock.now())).toBe(0);
+  });
+
+  it('is pruned a part at a time where it has very many events, and what is left can be read', async () => {
+    const reach = await newAccount(store());
+    const run = await beginRun(store(), reach);
+    await endRun(store(), run);
+    const row = await engine.sql()('run_events').where({ run_id: run.runId }).first();
+    // Past the store, which would take a transaction for each.
+    const more = Array.from({ length: 11_998 }, (_, index) => ({ ...row, seq: index + 3 }));
+    await engine.sql().batchInsert('run_events', more, 100);
+    await engine.sql()('runs').where({ id: run.runId }).update({ last_event_id: 12_000 });
+    engine.clock.advance(1);
+    const { transactions } = sweepLimits;
+    sweepLimits.transactions = 1;
+    onTestFinished(() => {
+      sweepLimits.transactions = transactions;
+    });
+    const first = async () => {
+      await store().runs.pruneEvents(engine.clock.now());
+      return (await store().runs.find(reach, run.runId))?.firstEventId ?? 0;
+    };
+    // Others are as old, and may be there before it.
+    await expect.poll(first).toBeGreaterThan(1);
+    const kept = (await store().runs.find(reach, run.runId))?.firstEventId ?? 0;
+    expect(kept).toBeLessThanOrEqual(5001);
+    const left = await engine.sql()('run_events').where({ run_id: run.runId }).min({ seq: 'seq' }).first();
+    expect(Number(left?.seq)).toBe(kept);
+    await expect.poll(first).toBe(12_001);
   });
 
   it('is pruned together with any number of others', async () => {
