@@ -32,7 +32,7 @@ const unavailableClasses = /^(08|53|57P)/;
 
 /** What `pg` says without a code when a connection goes away or a time limit passes. */
 const unavailableMessages =
-  /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|Query read timeout|Connection ended unexpectedly/;
+  /Connection terminated|Client was closed|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|Query read timeout|Connection ended unexpectedly/;
 
 /** The problem that a failure means to a caller, or the failure itself where it means none. */
 export function problemOf(error: unknown): unknown {

@@ -114,7 +114,7 @@ export function databaseOf(dialect: Dialect, pools: Pools): Database {
       writes.bounded(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
     writeOfRun: (work) =>
       writes.unbounded(() => despiteDeadlocks(() => inRunsTransaction(writer, unchanged, work))),
-    part: (sql, work) => sql.transaction(work),
+    part: inPart,
     writeCounts: (work) => writes.unbounded(() => inRunsTransaction(writer, unchanged, work)),
     count: (statement) =>
       writes.unbounded(() => counting(unchanged, () => onceFree(() => statement(writer)))),
@@ -191,6 +191,23 @@ async function inTransaction<T>(pool: Knex, work: (sql: Knex.Transaction) => Pro
     // COMMIT or ROLLBACK has failed itself: its connection may not go back to the pool with a transaction open.
     if (connection && error !== failure?.error)
       connection.__knex__disposed = 'a transaction that did not end';
+    throw failure ? failure.error : error;
+  }
+}
+
+/** Of a part that fails its own error counts: what takes it back may fail as well, on a connection that is gone. */
+async function inPart<T>(whole: Knex.Transaction, work: (sql: Knex.Transaction) => Promise<T>): Promise<T> {
+  let failure: { readonly error: unknown } | undefined;
+  try {
+    return await whole.transaction(async (sql) => {
+      try {
+        return await work(sql);
+      } catch (error) {
+        failure = { error };
+        throw error;
+      }
+    });
+  } catch (error) {
     throw failure ? failure.error : error;
   }
 }
