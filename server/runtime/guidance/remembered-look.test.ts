@@ -18,7 +18,7 @@ afterEach(() => rm(top, { recursive: true }));
 
 /** Looks at a folder, a file in it, and a file that is not there. */
 function looker() {
-  const remembered = rememberLooks<number>();
+  const remembered = rememberLooks<number>(() => 0);
   return () =>
     remembered('key', join(top, 'kept'), async (dependsOn) => {
       for (const path of ['kept', 'kept/a.md', 'kept/b.md']) dependsOn(join(top, path));
@@ -38,7 +38,7 @@ test('what has not changed is not looked at again', async () => {
 
 test('many places are remembered, as long as they depend on few paths', async () => {
   await settle();
-  const remembered = rememberLooks<number>(1000);
+  const remembered = rememberLooks<number>(() => 0, { paths: 1000 });
   const look = (key: number, count: number) =>
     remembered(String(key), join(top, 'kept'), async (dependsOn) => {
       for (let path = 0; path < count; path += 1) dependsOn(join(top, String(path)));
@@ -54,6 +54,25 @@ test('many places are remembered, as long as they depend on few paths', async ()
   await look(300, 400);
   // The oldest had to go for it, and the newest stay.
   expect([await look(299, 3), await look(0, 3)]).toEqual([300, 302]);
+});
+
+test('many places are remembered, as long as little was found in them', async () => {
+  await settle();
+  const remembered = rememberLooks<number>((found) => found, { characters: 1000 });
+  const look = (key: string, length: number) =>
+    remembered(key, join(top, 'kept'), async (dependsOn) => {
+      dependsOn(join(top, 'kept'));
+      looks += 1;
+      return length;
+    });
+  for (const key of ['a', 'b', 'a', 'b']) await look(key, 400);
+  expect(looks).toBe(2);
+  // The oldest has to go for it, and the other stays.
+  await look('c', 500);
+  await look('b', 400);
+  expect(looks).toBe(3);
+  await look('a', 400);
+  expect(looks).toBe(4);
 });
 
 test('what has changed just now is looked at again: it could change once more without showing it', async () => {

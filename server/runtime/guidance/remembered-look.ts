@@ -4,26 +4,39 @@ import { stampOf } from './presence.ts';
 
 /** Some file systems count time in steps as long as this: a file may change twice with one time to show for it. */
 const coarseMs = 50;
-/** Paths that remembered looks depend on; the look that was not asked for the longest is forgotten first. */
-const mostPaths = 100_000;
+/** How much is remembered in all; the look that was not asked for the longest is forgotten first. */
+interface Bounds {
+  /** Paths that looks depend on. */
+  readonly paths: number;
+  /** Characters that they have found. */
+  readonly characters: number;
+}
+
+const usual: Bounds = { paths: 100_000, characters: 64 * 1024 * 1024 };
 
 interface Remembered<Found> {
   readonly found: Found;
+  readonly characters: number;
   readonly realTop: string;
   readonly stamps: ReadonlyMap<string, string>;
 }
 
 /**
  * `look` names every path that its outcome depends on, those that were not there among them. A folder counts with its
- * list of names; what lies in it only if it is named itself.
+ * list of names; what lies in it only if it is named itself. `lengthOf` tells how many characters an outcome holds.
  */
 export function rememberLooks<Found>(
-  most: number = mostPaths,
+  lengthOf: (found: Found) => number,
+  bounds: Partial<Bounds> = {},
 ): (key: string, top: string, look: (dependsOn: (path: string) => void) => Promise<Found>) => Promise<Found> {
   const known = new Map<string, Remembered<Found>>();
+  const most = { ...usual, ...bounds };
   let paths = 0;
+  let characters = 0;
   const forget = (key: string) => {
-    paths -= known.get(key)?.stamps.size ?? 0;
+    const former = known.get(key);
+    paths -= former?.stamps.size ?? 0;
+    characters -= former?.characters ?? 0;
     known.delete(key);
   };
   return async (key, top, look) => {
@@ -45,10 +58,12 @@ export function rememberLooks<Found>(
     });
     forget(key);
     if (latest >= startedAt - coarseMs) return found;
-    known.set(key, { found, realTop, stamps });
+    const length = lengthOf(found);
+    known.set(key, { found, characters: length, realTop, stamps });
     paths += stamps.size;
+    characters += length;
     for (const oldest of known.keys()) {
-      if (paths <= most) break;
+      if (paths <= most.paths && characters <= most.characters) break;
       forget(oldest);
     }
     return found;

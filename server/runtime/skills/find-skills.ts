@@ -23,6 +23,8 @@ const builtIn: GuidancePlace = {
 export const maxSkillBytes = 256 * 1024;
 /** A folder of skills may be a link to a whole disk. */
 const maxFolders = 500;
+/** Of all skills of one place: they are held for as long as runs ask for them. */
+const maxCharacters = 16 * 1024 * 1024;
 const maxDepth = 4;
 
 /** Where to look. */
@@ -85,7 +87,9 @@ export function isWhole(skill: ReadSkill): skill is Skill {
 }
 
 /** Asked at each step of each run: read again only when something has changed there. */
-const remembered = rememberLooks<readonly ReadSkill[]>();
+const remembered = rememberLooks<readonly ReadSkill[]>((skills) =>
+  skills.reduce((sum, { text = '' }) => sum + text.length, 0),
+);
 
 async function skillsBelow(place: GuidancePlace): Promise<readonly ReadSkill[]> {
   const { path, within, source } = place;
@@ -94,6 +98,8 @@ async function skillsBelow(place: GuidancePlace): Promise<readonly ReadSkill[]> 
   return remembered(key, path, (dependsOn) => readSkillsBelow(place, dependsOn));
 }
 
+const tooMuch = `the skills of its folder are longer than ${maxCharacters / 1024 ** 2} MB together`;
+
 /** Links are followed, as people keep their skills in one place; those of a project not out of it. */
 async function readSkillsBelow(
   { path: top, within, source }: GuidancePlace,
@@ -101,6 +107,7 @@ async function readSkillsBelow(
 ): Promise<readonly ReadSkill[]> {
   const found: ReadSkill[] = [];
   const visited = new Set<string>();
+  let characters = 0;
   const queue = [{ path: top, depth: 0 }];
   for (let next = queue.shift(); next && visited.size < maxFolders; next = queue.shift()) {
     dependsOn(next.path);
@@ -110,8 +117,11 @@ async function readSkillsBelow(
     dependsOn(join(folder, 'SKILL.md'));
     const file = await readGuidance(join(folder, 'SKILL.md'), { within, maxBytes: maxSkillBytes });
     // The name is that of the place where it was found: a link may bear another than what it leads to.
-    if (file) found.push({ ...inFolder(parseSkill(file, next.path), folder), source });
-    else if (next.depth < maxDepth) queue.push(...(await foldersIn(next.path, next.depth + 1)));
+    if (file) {
+      characters += 'text' in file ? file.text.length : 0;
+      const held = characters > maxCharacters ? { path: file.path, failed: tooMuch } : file;
+      found.push({ ...inFolder(parseSkill(held, next.path), folder), source });
+    } else if (next.depth < maxDepth) queue.push(...(await foldersIn(next.path, next.depth + 1)));
   }
   return found;
 }

@@ -122,6 +122,24 @@ describe('the front matter', () => {
     ]);
   });
 
+  test('of a folder that holds more than can be kept in mind those count that come first', async () => {
+    const { path, file } = await testFolder();
+    // Of a quarter of a megabyte each.
+    for (let number = 10; number < 80; number += 1)
+      await file(
+        `.agents/skills/s-${number}/SKILL.md`,
+        skill(`s-${number}`, 'works', 'x'.repeat(256 * 1024 - 100)),
+      );
+    const skills = createSkills(testExtensionParts());
+    const told = await skills.instructions?.({ workspacePath: path });
+    expect(told).toContain('\n- s-73: works\n');
+    expect(told).not.toContain('s-74: works');
+    expect(skills.states({ workspacePath: path }).find(({ name }) => name === 's-74')).toMatchObject({
+      state: 'failed',
+      detail: expect.stringContaining('longer than 16 MB together'),
+    });
+  });
+
   test('may have Windows line ends, a mark of byte order, and keys that are not known here', async () => {
     const { path, file } = await testFolder();
     const text = skill(
