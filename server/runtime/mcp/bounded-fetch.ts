@@ -1,10 +1,9 @@
-/** Bounds what a remote server may send: one message, and one answer as a whole. */
+/** Bounds what of an answer of a remote server has to be held at once: one message. */
 import type { FetchLike } from '@modelcontextprotocol/client';
 import { JsonCrowd } from '../json-crowd.ts';
 import { SseEventEnds } from '../sse-event-ends.ts';
 
 const largestMessageBytes = 10 * 1024 ** 2;
-const largestAnswerBytes = 256 * 1024 ** 2;
 
 /** The same fetch, whose answers break off where they become too large to be held. */
 export function boundedFetch(fetch: FetchLike): FetchLike {
@@ -22,7 +21,6 @@ function limit(events: boolean): TransformStream<Uint8Array, Uint8Array> {
   const ends = events ? new SseEventEnds() : null;
   const values = new JsonCrowd();
   let held = 0;
-  let whole = 0;
   return new TransformStream({
     transform(chunk, controller) {
       const crowded = values.isIn(chunk);
@@ -32,8 +30,7 @@ function limit(events: boolean): TransformStream<Uint8Array, Uint8Array> {
         values.isIn(chunk.subarray(end));
       }
       held = end < 0 ? held + chunk.length : chunk.length - end;
-      whole += chunk.length;
-      if (crowded || held > largestMessageBytes || whole > largestAnswerBytes)
+      if (crowded || held > largestMessageBytes)
         return controller.error(new Error('An MCP server sent more than can be held.'));
       controller.enqueue(chunk);
     },

@@ -37,7 +37,8 @@ const longestTimeoutMs = 2 ** 31 - 1;
 
 /** How long connecting may take. */
 export function timeoutMs({ timeout = defaultTimeoutS }: McpServer): number {
-  return Math.min(timeout * 1000, longestTimeoutMs);
+  // Of 16.1 seconds no number of JavaScript makes whole milliseconds, and timers take no others.
+  return Math.min(Math.ceil(timeout * 1000), longestTimeoutMs);
 }
 
 /** What has to stay the same for a connection to go on. */

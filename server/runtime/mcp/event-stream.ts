@@ -14,6 +14,8 @@ const shortestWaitMs = 1000;
 /** The library gives up after two tries, which is less than the restart of a server takes. */
 const longestWaitMs = 30_000;
 const growth = 1.5;
+/** As a gateway says it: the connection did not come about, or broke off. */
+const lost = 502;
 /** For some minutes. Some servers fail with 500 since they know no streams, and need not be asked for ever. */
 const mostFirstTries = 15;
 
@@ -32,11 +34,17 @@ export function eventStream(fetch: FetchLike, parts: EventStreamParts): StreamOp
     async fetch(url, init) {
       if (!asksForStream(init)) return await fetch(url, init);
       for (let tries = 1; ; tries += 1) {
-        const response = await fetch(url, init);
-        const failed = hear(response.status);
-        if (isResumption(init)) return await resumed(response);
-        if (!failed || tries === mostFirstTries) return response;
-        await response.body?.cancel();
+        const response = await fetch(url, init).catch((error: unknown) => {
+          const isLast = init?.signal?.aborted || isResumption(init) || tries === mostFirstTries;
+          if (isLast || !hear(lost)) throw error;
+          return null;
+        });
+        if (response) {
+          const failed = hear(response.status);
+          if (isResumption(init)) return await resumed(response);
+          if (!failed || tries === mostFirstTries) return response;
+          await response.body?.cancel();
+        }
         const waitMs = Math.min(shortestWaitMs * growth ** (tries - 1), longestWaitMs);
         await sleep(waitMs, undefined, { ref: false, ...(init?.signal && { signal: init.signal }) });
       }

@@ -130,6 +130,31 @@ test.each(['resource_metadata', 'authorization_servers'])(
   },
 );
 
+test('a server that leaves the streams of its answers open holds no connection by them', async () => {
+  const open = new Set<ServerResponse>();
+  const { url } = await serve(
+    wellBut({
+      'tools/list': (_, response, { id }) =>
+        json(response, id, { tools: [{ name: 'act', inputSchema: { type: 'object' } }] }),
+      'tools/call': (_, response, { id }) => {
+        open.add(response);
+        response.on('close', () => open.delete(response));
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        const result = { content: [{ type: 'text', text: 'done' }] };
+        response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result })}\n\n`);
+      },
+    }),
+  );
+  const workspacePath = testWorkspace();
+  const mcp = remote(url, 'http');
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  for (let time = 0; time < 10; time += 1)
+    expect(await call(tools, 'mcp_remote_act', {}, context)).toEqual({ content: 'done', is_error: false });
+  await expect.poll(() => open.size, { timeout: 30_000 }).toBe(0);
+  expect(mcp.states({ workspacePath })).toMatchObject([{ state: 'ready' }]);
+});
+
 test('lists without an end, answers without an end, and answers that drip end with the time of the server', async () => {
   const endless = await serve(
     wellBut({

@@ -192,6 +192,25 @@ test('one that crashes in a call is told to the model, and is there again at the
   expect(pidsIn(workspacePath)).toHaveLength(2);
 });
 
+test('one that closes its output and lives on is told to the model, and is ended', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ shut: hostile('closes-output', join(workspacePath, 'pid')) });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_shut_act', {}, context)).toEqual({
+    content: 'It is not known whether the MCP server shut did it: it has closed its output.',
+    is_error: true,
+  });
+  expect(await mcp.tools({ workspacePath })).toHaveLength(1);
+  expect(pidsIn(workspacePath)).toHaveLength(2);
+});
+
+test('a timeout that is no whole number of milliseconds is one all the same', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ fine: { ...hostile('good'), timeout: 16.1 } });
+  expect(await mcp.tools({ workspacePath })).toHaveLength(1);
+});
+
 test('one that keeps crashing is not started again and again', async () => {
   const workspacePath = testWorkspace();
   const mcp = testMcp(

@@ -14,6 +14,9 @@ export function isBrokenOff(error: unknown): boolean {
   return error instanceof ProtocolError && error.data === brokenOff;
 }
 
+/** What belongs to an answer may come after it, for so long. */
+const restMs = 5000;
+
 const cancelled = 'notifications/cancelled';
 
 type Sending = Parameters<StreamableHTTPClientTransport['send']>;
@@ -26,7 +29,7 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     super(url, options);
     // The client takes each message after whoever listened before it.
     this.onmessage = (message) => {
-      if (!('method' in message) && message.id !== undefined) this.#unanswered.delete(message.id);
+      if (!('method' in message) && message.id !== undefined) this.#letGo(message.id);
     };
   }
 
@@ -59,6 +62,13 @@ export class HttpTransport extends StreamableHTTPClientTransport {
       this.#unanswered.delete(id);
       throw error;
     }
+  }
+
+  /** Once the answer is there. Some servers leave its stream open: each would hold a connection for good. */
+  #letGo(id: string | number): void {
+    const given = this.#unanswered.get(id);
+    this.#unanswered.delete(id);
+    if (given) setTimeout(() => given.abort(), restMs).unref();
   }
 
   /** Nobody waits for the answer: its connection is not kept for it, and not opened again. */

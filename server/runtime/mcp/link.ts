@@ -197,7 +197,9 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
     return new StdioTransport(await commandOf(target, parts), parts.log, parts.hear);
   const { url, headers, oauth } = target;
   const login = loginTo(url, oauth, headers, parts.logins);
-  const fetch = boundedFetch(fetchFrom(url, parts.outbound, parts.giver));
+  // One stream of events may carry all that a server ever says: what is held of it at once is bounded.
+  const limits = { maxBytes: Number.POSITIVE_INFINITY };
+  const fetch = boundedFetch(fetchFrom(url, parts.outbound, parts.giver, limits));
   const options = {
     fetch: login?.watching(fetch) ?? fetch,
     requestInit: { headers: { ...headers } },

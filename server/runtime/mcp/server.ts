@@ -109,6 +109,7 @@ export class ConnectedServer {
   #failure: { readonly why: string; readonly wasSlow: boolean; readonly needsLogin: boolean } | null = null;
   #failures = 0;
   #readyAt = 0;
+  #failedAt = 0;
   #notBefore = 0;
   #idle: NodeJS.Timeout | undefined;
   #lastWords = '';
@@ -170,7 +171,7 @@ export class ConnectedServer {
     if (this.#link) await this.#relist();
     // Listing anew may have shown that its session is no more.
     if (this.#link) return;
-    if (!this.#connecting && Date.now() < this.#notBefore) return;
+    if (!this.#connecting && performance.now() < this.#notBefore) return;
     this.#connecting ??= this.#connect().finally(() => {
       this.#connecting = null;
     });
@@ -342,7 +343,7 @@ export class ConnectedServer {
       this.#failure = null;
       this.#unlisted = 0;
       this.#relistNotBefore = 0;
-      this.#readyAt = Date.now();
+      this.#readyAt = performance.now();
       this.#keepAwake();
     } catch (error) {
       if (this.#end.signal.aborted) return;
@@ -389,7 +390,7 @@ export class ConnectedServer {
 
   async #relist(): Promise<void> {
     if (!this.#stale || !this.#link) return;
-    if (!this.#relisting && Date.now() < this.#relistNotBefore) return;
+    if (!this.#relisting && performance.now() < this.#relistNotBefore) return;
     this.#relisting ??= this.#listAnew(this.#link).finally(() => {
       this.#relisting = null;
     });
@@ -411,7 +412,7 @@ export class ConnectedServer {
       if (isSessionGone(error)) return this.#leave(link);
       if (link !== this.#link) return;
       this.#stale = true;
-      this.#relistNotBefore = Date.now() + this.#waitAfter(this.#unlisted);
+      this.#relistNotBefore = performance.now() + this.#waitAfter(this.#unlisted);
       this.#unlisted += 1;
       this.#parts.log.warn(
         { ...loggable(error), mcp_server: this.#parts.name },
@@ -424,16 +425,19 @@ export class ConnectedServer {
     if (link && this.#left.has(link)) return await link.close();
     if (!link || link !== this.#link) return;
     this.#parts.log.warn({ ...loggable(error), mcp_server: this.#parts.name }, 'an MCP server was lost');
-    // One that was well for a while is started again at once.
-    if (Date.now() - this.#readyAt > this.#parts.times.longestBackOffMs) this.#failures = 0;
     this.#fail(reasonOf(error), false);
     await this.#drop(link);
   }
 
   #fail(why: string, wasSlow: boolean, needsLogin = false): void {
-    const wait = this.#waitAfter(this.#failures);
+    const now = performance.now();
+    // One that was well for a while is started again at once, however it ended then.
+    const wasWell =
+      this.#readyAt > this.#failedAt && now - this.#readyAt > this.#parts.times.longestBackOffMs;
+    if (wasWell) this.#failures = 0;
+    this.#failedAt = now;
     // The first loss of a server that had been there says little: perhaps it was one bad call.
-    this.#notBefore = this.#failures === 0 && this.#link ? 0 : Date.now() + wait;
+    this.#notBefore = this.#failures === 0 && this.#link ? 0 : now + this.#waitAfter(this.#failures);
     this.#failures += 1;
     this.#failure = { why, wasSlow, needsLogin };
   }

@@ -9,6 +9,8 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import type { Log } from '../../log.ts';
+import { processStat } from '../../process-stat.ts';
+import { readPaced } from '../commands/paced-output.ts';
 import { JsonCrowd } from '../json-crowd.ts';
 import { type ProcessGroup, startGroup } from '../processes/process-group.ts';
 import { McpFailure } from './failure.ts';
@@ -37,6 +39,8 @@ const lastWordsLength = 2000;
 /** For each of: noticing that its input has ended, and heeding the signal. */
 const graceMs = 400;
 const drainMs = 200;
+/** How long a program may take to end behind its output. */
+const silenceMs = 2000;
 const lineFeed = 0x0a;
 
 export class StdioTransport implements Transport {
@@ -85,8 +89,10 @@ export class StdioTransport implements Transport {
     // Whether the pipe broke is of no interest: the end of the process tells.
     child.stdin?.on('error', () => undefined);
     child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
-    child.stderr?.on('data', (chunk: Buffer) => this.#listen(chunk));
-    const sealed = child.stdio[3];
+    child.stdout?.once('end', () => void this.#silenced());
+    if (child.stderr) readPaced(child.stderr, (chunk) => this.#listen(chunk));
+    // Without pipes it could not be started at all.
+    const sealed = child.stdio?.[3];
     if (sealed && 'end' in sealed) sealed.on('error', () => undefined).end(sealedEnvironment);
     const spawned = Promise.withResolvers<void>();
     child.once('spawn', spawned.resolve);
@@ -170,6 +176,14 @@ export class StdioTransport implements Transport {
     this.#fail(
       exitCode === null ? `the signal ${signalCode} ended it` : `it ended with exit code ${exitCode}`,
     );
+  }
+
+  /** A program that lives on behind a closed output answers nobody any more. */
+  async #silenced(): Promise<void> {
+    await delay(silenceMs, undefined, { ref: false });
+    // Of one that has ended in between the end is told.
+    if (this.pid === null || processStat(this.pid)?.ended) return;
+    this.#fail('it has closed its output');
   }
 
   #fail(why: string): void {

@@ -1,6 +1,6 @@
 // An MCP server that does what no good one does: the first argument says what. Spoken by hand, as no library would.
 import { spawn } from 'node:child_process';
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, closeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 const [deed = '', file = ''] = process.argv.slice(2);
@@ -116,6 +116,11 @@ function toolOf(name: string): object {
 
 function call(id: number | string, name: string, progressToken: string | undefined): void {
   if (deed === 'crashes') process.exit(1);
+  if (deed === 'closes-output') {
+    closeSync(1);
+    setInterval(() => undefined, 1000);
+    return;
+  }
   if (deed === 'asks') {
     asking = id;
     send({
