@@ -8,6 +8,7 @@ import {
 } from 'vscode-jsonrpc/node';
 import type { ClientCapabilities, InitializeParams } from 'vscode-languageserver-protocol';
 import type { Log } from '../../log.ts';
+import { boundedWriter } from './bounded-writer.ts';
 import { Reports, uriOf } from './diagnostics.ts';
 import { watchDisk } from './disk-changes.ts';
 import { createDocuments, type Documents } from './documents.ts';
@@ -67,24 +68,29 @@ const mostUnanswered = 3;
 export async function connectTo(server: ServerProcess, options: ClientOptions): Promise<LanguageClient> {
   const { definition, root, log } = options;
   const trace = createTrace(definition.name, options.traced, log);
+  let unsent: string | null = null;
   const reader = new BoundedMessageReader(server.output, trace.received);
-  const writer = tracedWriter(new StreamMessageWriter(server.input), trace);
+  const writer = boundedWriter(tracedWriter(new StreamMessageWriter(server.input), trace), () => {
+    unsent ??= 'it does not read what it is sent';
+    void server.end();
+  });
   const connection = createMessageConnection(reader, writer, quiet, {
     // What is not written yet counts: of a server that asks and does not read, no more is read.
     maxParallelism: 32,
     messageStrategy: {
       handleMessage(message, next) {
-        reader.handled();
+        reader.handled(message);
         return next(message);
       },
     },
   });
   let fault: string | null = null;
-  let unsent: string | null = null;
   reader.onError((error) => {
     fault ??= reasonOf(error);
     void server.end();
   });
+  // A program that lives on behind a closed output answers nobody any more.
+  reader.onClose(() => void server.end());
   writer.onError(([error]) => {
     unsent ??= reasonOf(error);
     void server.end();
@@ -197,6 +203,7 @@ async function ask(
   params: object,
   { timeoutMs, signal }: RequestLimits,
 ): Promise<unknown> {
+  if (signal.aborted) throw new LanguageServerFailure('interrupted');
   const cancel = new CancellationTokenSource();
   const stopped = Promise.withResolvers<never>();
   const seconds = Math.round(timeoutMs / 100) / 10;
@@ -206,7 +213,6 @@ async function ask(
   );
   const onAbort = () => stopped.reject(new LanguageServerFailure('interrupted'));
   signal.addEventListener('abort', onAbort, { once: true });
-  if (signal.aborted) onAbort();
   try {
     return await Promise.race([connection.sendRequest(method, params, cancel.token), stopped.promise]);
   } catch (error) {

@@ -80,6 +80,14 @@ test('one that takes no messages any more has ended by what it said, not by what
   expect(told.join('\n')).toContain('small is of no use now: it has ended: boom');
 });
 
+test('one that closes its output and lives on is ended, and another one is started for the next file', async () => {
+  const bench = smallBench('closes its output');
+  await bench.note('a.x', 'right\n');
+  await until(() => pidsOf(bench).length > 0 && !pidsOf(bench).some(isAlive));
+  await bench.note('b.x', 'right\n');
+  expect(pidsOf(bench)).toHaveLength(2);
+});
+
 test('what it said of a file that is gone is told no more', async () => {
   const bench = smallBench('elsewhere');
   bench.workspace.file('other.x', 'wrong\n');
@@ -258,6 +266,20 @@ test('one that has answered very many questions is read as before', async () => 
   expect(await ask()).toMatchObject({ is_error: false });
   // One that is not read any more is ended, and another one answers.
   expect(pidsOf(bench)).toHaveLength(1);
+});
+
+test('one that takes back very many of its own questions is read as before', async () => {
+  const bench = smallBench('takes back');
+  expect(await bench.note('a.x', 'this wrong\n')).toContain('a.x has 1 error');
+});
+
+test('one that reads nothing more is ended before what it is to be sent fills the memory', async () => {
+  const bench = smallBench('stops reading', { times: { judgeMs: 100 } });
+  await bench.note('0.x', 'right\n');
+  const isGone = () => !pidsOf(bench).some(isAlive);
+  // Of two megabytes each, of which thirty-two may wait.
+  for (let file = 1; file < 40 && !isGone(); file += 1) await bench.note(`${file}.x`, 'x'.repeat(2_000_000));
+  await until(isGone);
 });
 
 test('one that does not end when it is asked to is killed, with all that it started', async () => {

@@ -18,7 +18,11 @@ export class BoundedMessageReader extends AbstractMessageReader {
   #size = 0;
   /** How many bytes have to be there before it is worth looking at them again. */
   #wanted = 1;
-  #ahead = 0;
+  /** Of the messages that may wait: which one was read last, and which was last worked on. */
+  #read = 0;
+  #worked = 0;
+  /** The library takes them in their order, and passes over some: so their numbers are compared, and not counted. */
+  readonly #numbers = new WeakMap<Message, number>();
   #callback: DataCallback = () => undefined;
 
   /** `received` hears of each message as it comes. */
@@ -38,10 +42,14 @@ export class BoundedMessageReader extends AbstractMessageReader {
     return { dispose: () => void this.#stream.off('data', onData) };
   }
 
-  /** One message that is no answer has been worked on. */
-  handled(): void {
-    this.#ahead -= 1;
-    if (this.#ahead < mostAhead / 2 && this.#stream.isPaused()) this.#stream.resume();
+  /** A message is being worked on. */
+  handled(message: Message): void {
+    this.#worked = Math.max(this.#worked, this.#numbers.get(message) ?? 0);
+    if (this.#ahead() < mostAhead / 2 && this.#stream.isPaused()) this.#stream.resume();
+  }
+
+  #ahead(): number {
+    return this.#read - this.#worked;
   }
 
   #take(chunk: Buffer): void {
@@ -57,7 +65,7 @@ export class BoundedMessageReader extends AbstractMessageReader {
       this.#chunks = [];
       this.fireError(error);
     }
-    if (this.#ahead > mostAhead) this.#stream.pause();
+    if (this.#ahead() > mostAhead) this.#stream.pause();
   }
 
   /** Hands on every whole message; what is left of the bytes is the beginning of the next. */
@@ -76,12 +84,16 @@ export class BoundedMessageReader extends AbstractMessageReader {
       }
       const message = parseMessage(rest.subarray(header.bodyAt, end));
       rest = rest.subarray(end);
-      // Answers are worked on at once: only of what it asks and tells does any wait.
-      if ('method' in message) this.#ahead += 1;
+      if (mayWait(message)) this.#numbers.set(message, ++this.#read);
       this.#received(message);
       this.#callback(message);
     }
   }
+}
+
+/** Answers are worked on at once, and mostly what takes a question back. */
+function mayWait(message: Message): boolean {
+  return 'method' in message && message.method !== '$/cancelRequest';
 }
 
 function readHeader(bytes: Buffer): { readonly bodyAt: number; readonly bodyBytes: number } | null {

@@ -6,6 +6,7 @@ import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LanguageServer as LanguageServerEntry } from '../../contract/config.ts';
 import type { TreeLimits } from '../commands/command.ts';
+import { readPaced } from '../commands/paced-output.ts';
 import { childEnvironment, variablesNamed } from '../processes/child-environment.ts';
 import { type ProcessGroup, startGroup } from '../processes/process-group.ts';
 import type { ProcessTree } from '../processes/process-tree.ts';
@@ -160,7 +161,7 @@ function running(
   let complaint = '';
   // A pipe that breaks is heard to its end as well.
   const heard = once(stderr, 'close').catch(() => undefined);
-  stderr.on('data', (chunk: Buffer) => {
+  readPaced(stderr, (chunk) => {
     complaint = (complaint + chunk.toString('utf8')).slice(-mostComplaint);
   });
   // Whoever waits for an answer learns of a broken pipe by the end of the process.
@@ -174,7 +175,7 @@ function running(
   const ended = group.exited.then(
     async () => {
       // What it started does not outlive it.
-      await group.endCertainly();
+      await group.endCertainly().catch(() => undefined); // its limits hold for what is left
       // A process has ended before the last of what it said is read.
       await Promise.race([heard, delay(mostHearingMs)]);
       return complaint.trim();

@@ -70,10 +70,13 @@ function answer({ id, method, params }: Message): void {
   if (mode === 'hang') return;
   if (method === 'initialize') send({ id, result: { capabilities } });
   else if (mode === 'deaf') return;
+  else if (mode === 'closes its output' && method === 'textDocument/didOpen') closeOutput();
   else if (method === 'textDocument/didOpen' || method === 'textDocument/didChange') changed(params);
   else if (method === 'initialized') {
     if (mode === 'crash at start') crash();
     if (mode === 'closes its input') closeInput();
+    if (mode === 'stops reading') process.stdin.pause();
+    if (mode === 'takes back') takeBack();
     const items = [{ section: 'small.rules' }, {}];
     send({ id: 1, method: 'workspace/configuration', params: { items } });
   } else if (mode === 'hang at exit') return;
@@ -152,6 +155,20 @@ function findPending(id: number | undefined): void {
   }
   asked = id;
   send({ id: taken, method: 'workspace/configuration', params: { items: [] } });
+}
+
+/** As one that asks for each file anew, and finds out that it need not. */
+function takeBack(): void {
+  for (let asked = 1000; asked < 1800; asked += 1) {
+    send({ id: asked, method: 'workspace/configuration', params: { items: [{}] } });
+    send({ method: '$/cancelRequest', params: { id: asked } });
+  }
+}
+
+/** As a wrapper whose program has crashed. */
+function closeOutput(): void {
+  closeSync(1);
+  setInterval(() => undefined, 1000);
 }
 
 /** As one that is about to end, and has not done so yet. */

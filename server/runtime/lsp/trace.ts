@@ -22,7 +22,8 @@ export function createTrace(server: string, wanted: () => boolean, log: Log): Tr
   const write = (direction: string, message: Message) => {
     const method = memberOf(message, 'method');
     const id = memberOf(message, 'id');
-    const hidden = closed.has(String(method)) || (method === undefined && pending.delete(id));
+    const hidden =
+      closed.has(String(method)) || (direction === 'sent' && method === undefined && pending.delete(id));
     if (method === 'workspace/configuration') pending.add(id);
     if (!wanted()) return;
     const content = memberOf(message, 'params') ?? memberOf(message, 'result') ?? memberOf(message, 'error');
