@@ -43,6 +43,8 @@ export function startGroup({ file, args, cwd, env, stdio, wrapped }: GroupComman
   endAtExit(child);
   const begun = child.pid === undefined ? null : (processStat(child.pid)?.start ?? null);
   const exited = Promise.withResolvers<void>();
+  // Also heard where whoever began it fails at its pipes, of which there are none then.
+  exited.promise.catch(() => undefined);
   child.once('exit', () => exited.resolve());
   child.once('error', (error) => {
     exited.reject(error);

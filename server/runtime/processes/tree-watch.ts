@@ -1,5 +1,5 @@
 /** Watches what the processes of commands use: one look at the machine's processes serves all who want to know. */
-import { type ProcessTree, processTable } from './process-tree.ts';
+import { type ProcessTable, type ProcessTree, processTable } from './process-tree.ts';
 
 interface Watched {
   readonly root: number;
@@ -40,10 +40,19 @@ function plan(): void {
 
 function look(): void {
   const before = process.threadCpuUsage();
-  const table = processTable();
-  for (const { root, told } of [...watched]) told(table.below(root));
+  const table = tableNow();
+  for (const { root, told } of [...watched]) if (table) told(table.below(root));
   lookedAt = performance.now();
   const { user, system } = process.threadCpuUsage(before);
   lookMs = (user + system) / 1000;
   plan();
+}
+
+/** Null where this process has no file left to look with: the next look may have one. */
+function tableNow(): ProcessTable | null {
+  try {
+    return processTable();
+  } catch {
+    return null;
+  }
 }
